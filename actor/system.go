@@ -1,0 +1,324 @@
+// Package actor is the addressing of streams on one node: it holds at most one
+// live activation of each streamId, from its opening through its end to its
+// retirement, and decides nothing about HTTP.
+//
+// An open stream that is idle costs its plane.Stream, an activation and a map
+// entry, and no goroutine and no timer; BenchmarkIdleStream measures it. An
+// ended stream costs one timer more until its linger is over.
+package actor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"rillkeep.dev/rillkeep/plane"
+)
+
+// What an open or a reader may be answered, beside package plane's errors.
+var (
+	ErrFull = errors.New("node holds as many streams as it may")
+)
+
+// Defaults of Config.
+const (
+	DefaultLinger     = 30 * time.Second
+	DefaultMaxStreams = 250_000
+	DefaultJoinWait   = 2 * time.Second
+)
+
+// Config says how a node hosts streams.
+type Config struct {
+	Plane plane.Config
+	Node  string // node/incarnation, unique to this process: the owner token without its epoch; required
+
+	// Authorize decides on every subscription before existence is looked at
+	// (A). Only true allows; required.
+	Authorize func(ctx context.Context, access Access) (bool, error)
+
+	Linger     time.Duration // how long an ended stream can still be joined; 0 means DefaultLinger
+	MaxStreams int           // open and lingering streams at once; 0 means DefaultMaxStreams
+	JoinWait   time.Duration // how long a reader waits for an open being decided; 0 means DefaultJoinWait
+}
+
+// Access is what somebody wants to do.
+type Access struct {
+	Principal any // who, as the caller of Subscribe knows it
+	StreamID  string
+	From      int64 // the offset to read from
+}
+
+// System holds a node's activations. Its methods are safe for concurrent use.
+type System struct {
+	cfg      Config
+	opening  sync.WaitGroup // opens being decided
+	draining context.Context
+	drain    context.CancelFunc
+
+	mu     sync.Mutex // guards below
+	active map[string]*activation
+	live   int // activations whose stream has not ended
+}
+
+// activation is one stream on this node.
+type activation struct {
+	decided chan struct{} // closed when the open is won or lost
+	stream  *plane.Stream // nil until won
+	ended   bool
+	retire  *time.Timer // set when the stream has ended
+}
+
+// New returns a system that hosts nothing yet.
+func New(cfg Config) (*System, error) {
+	switch {
+	case cfg.Authorize == nil:
+		return nil, fmt.Errorf("%w: Authorize is required", plane.ErrPolicy)
+	case cfg.Node == "":
+		return nil, fmt.Errorf("%w: Node is required", plane.ErrPolicy)
+	case cfg.Linger < 0 || cfg.JoinWait < 0 || cfg.MaxStreams < 0:
+		return nil, fmt.Errorf("%w: Linger, JoinWait and MaxStreams must be 0 or more", plane.ErrPolicy)
+	}
+	cfg.Linger = withDefault(cfg.Linger, DefaultLinger)
+	cfg.JoinWait = withDefault(cfg.JoinWait, DefaultJoinWait)
+	cfg.MaxStreams = withDefault(cfg.MaxStreams, DefaultMaxStreams)
+	if err := cfg.Plane.Validate(); err != nil {
+		return nil, err
+	}
+	y := &System{active: make(map[string]*activation)}
+	y.draining, y.drain = context.WithCancel(context.Background())
+	told := cfg.Plane.Hooks.Ended
+	cfg.Plane.Hooks.Ended = func(s *plane.Stream, end plane.Ending) {
+		y.ended(s, end)
+		if told != nil {
+			told(s, end)
+		}
+	}
+	y.cfg = cfg
+	return y, nil
+}
+
+func withDefault[T comparable](v, def T) T {
+	var zero T
+	if v == zero {
+		return def
+	}
+	return v
+}
+
+// Open claims a stream and makes it live here. claim.Node is the system's own.
+// A name that is held, opening, live or lingering, is refused with
+// plane.ErrOpenHere; a drain that overtakes the open ends it with
+// plane.ErrDraining.
+func (y *System) Open(ctx context.Context, claim plane.Claim) (*plane.Stream, error) {
+	claim.Node = y.cfg.Node
+	a, err := y.reserve(claim.ID)
+	if err != nil {
+		return nil, err
+	}
+	defer y.opening.Done()
+	opening, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(y.draining, cancel)()
+	stream, err := plane.Open(opening, y.cfg.Plane, claim)
+
+	y.mu.Lock()
+	overtaken := y.draining.Err() != nil
+	switch {
+	case err != nil:
+		delete(y.active, claim.ID)
+	case !overtaken:
+		a.stream = stream
+		y.live++
+	default:
+		delete(y.active, claim.ID)
+	}
+	close(a.decided)
+	y.mu.Unlock()
+
+	switch {
+	case overtaken && err == nil: // won, but nobody will serve it: give it back
+		_, err = stream.Interrupt(context.WithoutCancel(ctx))
+		return nil, errors.Join(plane.ErrDraining, err)
+	case overtaken:
+		return nil, errors.Join(plane.ErrDraining, err)
+	}
+	return stream, err
+}
+
+// reserve takes the name for an open.
+func (y *System) reserve(id string) (*activation, error) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	switch {
+	case y.draining.Err() != nil:
+		return nil, plane.ErrDraining
+	case y.active[id] != nil:
+		return nil, plane.ErrOpenHere
+	case len(y.active) >= y.cfg.MaxStreams:
+		return nil, ErrFull
+	}
+	a := &activation{decided: make(chan struct{})}
+	y.active[id] = a
+	y.opening.Add(1)
+	return a, nil
+}
+
+// Stream returns the stream that is live or lingering here.
+func (y *System) Stream(id string) (*plane.Stream, bool) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	if a := y.active[id]; a != nil && a.stream != nil {
+		return a.stream, true
+	}
+	return nil, false
+}
+
+// Subscribe authorizes and then joins the stream, or answers that it is absent:
+// the same plane.ErrDenied for a stream that exists and one that doesn't. Who
+// comes while the stream's open is being decided waits for that.
+func (y *System) Subscribe(ctx context.Context, access Access) (*plane.Cursor, error) {
+	allowed, err := y.cfg.Authorize(ctx, access)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("authorize reader: %w", err)
+	case !allowed:
+		return nil, plane.ErrDenied
+	}
+	y.mu.Lock()
+	a := y.active[access.StreamID]
+	y.mu.Unlock()
+	if a == nil {
+		return plane.Absent(), nil
+	}
+	limit := time.NewTimer(y.cfg.JoinWait)
+	defer limit.Stop()
+	select {
+	case <-a.decided:
+	case <-limit.C:
+		return plane.Absent(), nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if a.stream == nil {
+		return plane.Absent(), nil
+	}
+	return a.stream.Join(access.From), nil
+}
+
+// ended starts the linger of a stream that has ended for its readers. One whose
+// row is another's goes at once: its readers belong elsewhere.
+func (y *System) ended(s *plane.Stream, end plane.Ending) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	a := y.active[s.ID()]
+	if a == nil || a.stream != s || a.ended {
+		return
+	}
+	a.ended = true
+	y.live--
+	if errors.Is(end.Err, plane.ErrFenced) {
+		delete(y.active, s.ID())
+		return
+	}
+	a.retire = time.AfterFunc(y.cfg.Linger, func() {
+		y.mu.Lock()
+		defer y.mu.Unlock()
+		if y.active[s.ID()] == a { // the timer is the activation's, not the name's
+			delete(y.active, s.ID())
+		}
+	})
+}
+
+// Counts says how many streams are live (or opening) and how many linger.
+func (y *System) Counts() (live, lingering int) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	return y.live, len(y.active) - y.live
+}
+
+// Draining reports whether Drain was called.
+func (y *System) Draining() bool { return y.draining.Err() != nil }
+
+// sealsAtOnce is how many seals a drain keeps in flight.
+const sealsAtOnce = 64
+
+// Drain refuses new opens, ends those being decided, and seals every live
+// stream interrupted, with all that was produced. It reports the streams whose
+// end did not reach the store, and those that ctx left no time for.
+func (y *System) Drain(ctx context.Context) error {
+	y.mu.Lock()
+	y.drain()
+	y.mu.Unlock()
+	y.opening.Wait() // bounded: their contexts have ended
+
+	var failed errorList
+	var seals errgroup.Group
+	seals.SetLimit(sealsAtOnce)
+	for _, s := range y.streams() {
+		seals.Go(func() error {
+			if _, err := s.Interrupt(ctx); err != nil {
+				failed.add(fmt.Errorf("drain %q: %w", s.ID(), err))
+			}
+			return nil
+		})
+	}
+	_ = seals.Wait()
+	return failed.join()
+}
+
+// Close ends all activations without a write: readers are told absent. It
+// returns when no store call runs any longer, or ctx is done.
+func (y *System) Close(ctx context.Context) error {
+	y.mu.Lock()
+	y.drain()
+	y.mu.Unlock()
+	y.opening.Wait()
+	var errs errorList
+	for _, s := range y.streams() {
+		errs.add(s.Abandon(ctx))
+	}
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	for id, a := range y.active {
+		if a.retire != nil {
+			a.retire.Stop()
+		}
+		delete(y.active, id)
+	}
+	y.live = 0
+	return errs.join()
+}
+
+// streams returns all that are live or linger.
+func (y *System) streams() []*plane.Stream {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	streams := make([]*plane.Stream, 0, len(y.active))
+	for _, a := range y.active {
+		if a.stream != nil {
+			streams = append(streams, a.stream)
+		}
+	}
+	return streams
+}
+
+// errorList gathers errors from several goroutines.
+type errorList struct {
+	mu   sync.Mutex
+	errs []error
+}
+
+func (l *errorList) add(err error) {
+	if err == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.errs = append(l.errs, err)
+}
+
+func (l *errorList) join() error { return errors.Join(l.errs...) }

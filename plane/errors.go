@@ -1,0 +1,71 @@
+package plane
+
+import (
+	"errors"
+	"fmt"
+)
+
+// What a caller can act on. All are matched with errors.Is.
+var (
+	// Refusals of an open; none is retried.
+	ErrNotFound   = errors.New("stream not found")                     // no row of that id
+	ErrExists     = errors.New("stream exists already")                // the row holds text, or chunks are left of an earlier one
+	ErrNullLength = errors.New("stream's stored length is NULL")       // mapped tables only
+	ErrHeld       = errors.New("stream is being streamed by another")  // status streaming under another token
+	ErrLostRace   = errors.New("another opened the stream first")      // the compare-and-swap of the token failed
+	ErrOpenHere   = errors.New("stream is open on this node already")  // package actor
+	ErrDraining   = errors.New("node is draining and opens no stream") // package actor
+
+	// Answers to a producer.
+	ErrClosed   = errors.New("stream is closed")
+	ErrFenced   = errors.New("stream is owned by another") // the row's token is not ours any more
+	ErrGap      = errors.New("append starts past the end of the text")
+	ErrConflict = errors.New("append overlaps other text")
+	ErrTooLong  = errors.New("stream would grow past its limit")
+
+	// ErrShort says that not everything produced is durable; see ShortError.
+	ErrShort = errors.New("not everything produced is durable")
+
+	// ErrDenied says that authorization refused; package actor.
+	ErrDenied = errors.New("not allowed")
+
+	// ErrNoReadBack is what a Store's Read answers if it has nothing to read:
+	// after a failed append the stream then keeps what was confirmed before.
+	ErrNoReadBack = errors.New("store cannot be read back")
+)
+
+// ShortError is an ErrShort with the two lengths: a flush or a seal that ended
+// before the store held all that was produced.
+type ShortError struct {
+	Durable, Produced int64 // UTF-16 code units
+	Cause             error // what the store said last; may be nil
+}
+
+func (e *ShortError) Error() string {
+	s := fmt.Sprintf("durable %d of %d produced", e.Durable, e.Produced)
+	if e.Cause != nil {
+		s += ": " + e.Cause.Error()
+	}
+	return s
+}
+
+// Is makes a ShortError match ErrShort.
+func (e *ShortError) Is(target error) bool { return target == ErrShort }
+
+// Unwrap gives what the store said last.
+func (e *ShortError) Unwrap() error { return e.Cause }
+
+// OffsetError is an ErrGap or an ErrConflict with the offset that the producer
+// should append at next.
+type OffsetError struct {
+	Kind error // ErrGap or ErrConflict
+	From int64 // where the refused append started
+	Want int64 // where the next one should start
+}
+
+func (e *OffsetError) Error() string {
+	return fmt.Sprintf("%v: append at %d, the text ends at %d", e.Kind, e.From, e.Want)
+}
+
+// Unwrap gives the kind, so that errors.Is finds it.
+func (e *OffsetError) Unwrap() error { return e.Kind }

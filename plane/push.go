@@ -1,0 +1,263 @@
+package plane
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"time"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// Push appends delta and hands it to all readers before it returns. delta is
+// UTF-8, or WTF-8 where it holds half of a surrogate pair; a half is held until
+// its mate comes. Push never waits for a reader; it waits, until ctx is done,
+// while more than the policy's MaxOutstanding units wait for the store.
+//
+// It answers ErrClosed once a seal was asked for, ErrFenced once another owns
+// the stream, and ErrTooLong, taking nothing, if the stream would grow past the
+// policy's MaxUnits.
+func (s *Stream) Push(ctx context.Context, delta string) error {
+	if delta == "" {
+		return nil
+	}
+	if err := s.admit(ctx); err != nil {
+		return err
+	}
+	return s.push(delta)
+}
+
+// PushAt is Push for a producer that may repeat itself: from is where delta
+// starts, in UTF-16 code units. Text that is there already is absorbed, and only
+// the rest is pushed. It answers an OffsetError of kind ErrGap if from lies past
+// the end, and of kind ErrConflict if what is there differs from delta, or lies
+// below what is kept to compare.
+func (s *Stream) PushAt(ctx context.Context, from int64, delta string) error {
+	if err := s.admit(ctx); err != nil {
+		return err
+	}
+	rest, err := s.unseen(from, delta)
+	if err != nil {
+		s.mu.Unlock()
+		return err
+	}
+	if rest == "" {
+		s.mu.Unlock()
+		return nil
+	}
+	return s.push(rest)
+}
+
+// admit returns nil, with s.mu held, when the stream has room for more. With an
+// error s.mu is not held.
+func (s *Stream) admit(ctx context.Context) error {
+	for {
+		s.mu.Lock()
+		if s.over != nil {
+			err := s.over
+			s.mu.Unlock()
+			return err
+		}
+		if s.outstanding() < s.cfg.Policy.MaxOutstanding {
+			return nil
+		}
+		if s.room == nil {
+			s.room = make(chan struct{})
+		}
+		room := s.room
+		s.mu.Unlock()
+		select {
+		case <-room:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// push appends delta and releases s.mu, which is held.
+func (s *Stream) push(delta string) error {
+	if s.text.end()+int64(len(delta)) > s.cfg.Policy.MaxUnits && s.received()+Units(delta) > s.cfg.Policy.MaxUnits {
+		s.mu.Unlock()
+		return ErrTooLong
+	}
+	before := s.in.replaced
+	s.produce(s.in.accept(delta))
+	replaced := s.in.replaced - before
+	s.trigger()
+	s.unlock()
+	if replaced > 0 && s.cfg.Hooks.Replaced != nil {
+		s.guard("Replaced", func() { s.cfg.Hooks.Replaced(s.id, replaced) })
+	}
+	return nil
+}
+
+// produce adds valid text for all to see. s.mu is held.
+func (s *Stream) produce(text string) {
+	if text == "" {
+		return
+	}
+	s.text.append(text, Units(text))
+	s.changed = true
+}
+
+// unseen returns what of delta, which starts at from, is not in the text yet.
+// s.mu is held.
+func (s *Stream) unseen(from int64, delta string) (string, error) {
+	next := s.received()
+	switch {
+	case from == next:
+		return delta, nil
+	case from > next:
+		return "", &OffsetError{ErrGap, from, next}
+	case from < s.floor:
+		return "", &OffsetError{ErrConflict, from, next}
+	}
+	had := s.halves(from)
+	new := encodeHalves(delta)
+	for i := range min(len(had), len(new)) {
+		if !sameUnit(had[i], new[i]) {
+			return "", &OffsetError{ErrConflict, from, next}
+		}
+	}
+	if len(new) <= len(had) {
+		return "", nil
+	}
+	return decodeHalves(new[len(had):]), nil
+}
+
+// halves returns the received text from offset from on as UTF-16. s.mu is held.
+func (s *Stream) halves(from int64) []uint16 {
+	start := min(from, s.text.end())
+	whole := s.text.floor(start)
+	had := encodeHalves(s.text.slice(whole, s.text.end()))[start-whole:]
+	if s.in.units() > 0 {
+		had = append(had, encodeHalves(s.in.held)[0])
+	}
+	return had[from-start:]
+}
+
+// sameUnit reports whether a producer that repeats unit sent what is had: what
+// became U+FFFD at the door was some unit that could not stay.
+func sameUnit(had, unit uint16) bool {
+	return had == unit || had == utf8.RuneError && (unit == 0 || unit >= 0xD800 && unit < 0xE000)
+}
+
+// encodeHalves returns WTF-8 as UTF-16 code units. Its length is Units(s).
+func encodeHalves(s string) []uint16 {
+	out := make([]uint16, 0, len(s))
+	for len(s) > 0 {
+		if half, ok := surrogate(s); ok {
+			out, s = append(out, uint16(half)), s[3:]
+			continue
+		}
+		r, size := utf8.DecodeRuneInString(s)
+		if r == utf8.RuneError && size == 1 {
+			size = subpart(s)
+		}
+		out, s = utf16.AppendRune(out, r), s[size:]
+	}
+	return out
+}
+
+// decodeHalves returns UTF-16 code units as WTF-8.
+func decodeHalves(u []uint16) string {
+	var out []byte
+	for i := 0; i < len(u); i++ {
+		r := rune(u[i])
+		if i+1 < len(u) {
+			if pair := utf16.DecodeRune(r, rune(u[i+1])); pair != utf8.RuneError {
+				r = pair
+				i++
+			}
+		}
+		out = AppendWTF8(out, r)
+	}
+	return string(out)
+}
+
+// Pump pushes each delta of the source and returns nil at its end, or when the
+// stream was asked to stop. The context that the source is given ends then, so
+// that it need not come up with another delta to learn of it. An error of the
+// source is returned as it is; nothing is sealed.
+func (s *Stream) Pump(ctx context.Context, source func(context.Context) iter.Seq2[string, error]) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	stop := make(chan struct{})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		select {
+		case <-s.cancelled:
+			cancel(errCancelled)
+		case <-s.sealing:
+			cancel(ErrClosed)
+		case <-stop:
+		}
+	}()
+	defer func() { close(stop); <-done }()
+
+	for delta, err := range source(ctx) {
+		if err == nil {
+			err = s.Push(ctx, delta)
+		}
+		switch cause := context.Cause(ctx); {
+		case err == nil:
+		case cause == errCancelled:
+			return nil
+		case cause == ErrClosed:
+			return ErrClosed
+		default:
+			return err
+		}
+		if s.IsCancelled() {
+			return nil
+		}
+	}
+	return nil
+}
+
+// errCancelled is why a pump's context ends when its stream was asked to stop.
+var errCancelled = errors.New("stream was asked to stop")
+
+// Cancelled returns a channel that is closed once the stream was asked to stop.
+// It stays so.
+func (s *Stream) Cancelled() <-chan struct{} { return s.cancelled }
+
+// IsCancelled reports whether the stream was asked to stop.
+func (s *Stream) IsCancelled() bool {
+	select {
+	case <-s.cancelled:
+		return true
+	default:
+		return false
+	}
+}
+
+// Cancel asks the stream to stop: its producer is told, and has the policy's
+// CancelGrace to close it; it ends cancelled. Cancel writes nothing itself: the
+// row's flag is the store's.
+func (s *Stream) Cancel() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cancel()
+}
+
+// cancel is Cancel with s.mu held.
+func (s *Stream) cancel() {
+	if s.IsCancelled() {
+		return
+	}
+	close(s.cancelled)
+	if grace := s.cfg.Policy.CancelGrace; grace > 0 {
+		time.AfterFunc(grace, s.sealCancelled)
+	}
+}
+
+// sealCancelled ends a stream whose producer did not.
+func (s *Stream) sealCancelled() {
+	s.mu.Lock()
+	defer s.unlock()
+	if s.ending == nil && s.over == nil {
+		s.beginSeal(Ending{Status: StatusComplete})
+	}
+}

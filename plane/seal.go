@@ -1,0 +1,257 @@
+package plane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Ending is how a stream ended.
+type Ending struct {
+	Status   Status // interrupted if the seal did not reach the store
+	Seq      int64  // the durable length
+	Error    string // with StatusError
+	HasError bool
+	Err      error // why the seal did not reach the store; nil if it did
+}
+
+// ending is a seal on its way.
+type ending struct {
+	Ending
+	resolved bool
+	done     chan struct{} // closed when Ending is what happened
+}
+
+// Close seals the stream: cancelled if it was asked to stop, else complete. The
+// first of Close, Fail and Interrupt decides; every later call answers the
+// same, once it is known. ctx bounds the wait, not the seal.
+//
+// If the seal can't reach the store, the error is a ShortError, and readers are
+// told that the stream was interrupted at its durable length.
+func (s *Stream) Close(ctx context.Context) (Ending, error) {
+	return s.seal(ctx, Ending{Status: StatusComplete})
+}
+
+// Fail is Close for a response that went wrong: it seals with StatusError and
+// the message.
+func (s *Stream) Fail(ctx context.Context, message string) (Ending, error) {
+	return s.seal(ctx, Ending{Status: StatusError, Error: message, HasError: true})
+}
+
+// Interrupt is Close for a response whose end is not known: its producer is
+// gone, or the node is being stopped. It seals with StatusInterrupted.
+func (s *Stream) Interrupt(ctx context.Context) (Ending, error) {
+	return s.seal(ctx, Ending{Status: StatusInterrupted})
+}
+
+func (s *Stream) seal(ctx context.Context, wanted Ending) (Ending, error) {
+	s.mu.Lock()
+	if s.ending == nil {
+		if s.over != nil { // fenced, or abandoned
+			defer s.mu.Unlock()
+			return Ending{Status: StatusInterrupted, Seq: s.durable}, s.over
+		}
+		s.beginSeal(wanted)
+	}
+	e := s.ending
+	s.unlock()
+	select {
+	case <-e.done:
+		return e.Ending, e.Err
+	case <-ctx.Done():
+		return Ending{}, fmt.Errorf("seal stream: %w", ctx.Err())
+	}
+}
+
+// beginSeal stops the intake and starts the seal, after the round in flight if
+// there is one. s.mu is held.
+func (s *Stream) beginSeal(wanted Ending) {
+	if wanted.Status == StatusComplete && s.IsCancelled() {
+		wanted.Status = StatusCancelled
+	}
+	s.produce(s.in.flush())
+	s.ending = &ending{Ending: wanted, done: make(chan struct{})}
+	s.over = ErrClosed
+	s.admitNobody()
+	close(s.sealing)
+	s.disarm()
+	if !s.inFlight {
+		s.startSeal()
+	}
+}
+
+// admitNobody wakes pushes that wait for room, to be refused. s.mu is held.
+func (s *Stream) admitNobody() {
+	if s.room != nil {
+		close(s.room)
+		s.room = nil
+	}
+}
+
+// startSeal writes the end. s.mu is held, and no round is in flight.
+func (s *Stream) startSeal() {
+	s.inFlight = true
+	seal := Seal{
+		ID: s.id, Token: s.token,
+		Status: s.ending.Status, Error: s.ending.Error, HasError: s.ending.HasError,
+		From: s.durable, Base: s.floor, Seq: s.text.end(), Text: s.text.slice(s.floor, s.text.end()),
+	}
+	s.tasks.Go(func() { s.runSeal(seal) })
+}
+
+func (s *Stream) runSeal(seal Seal) {
+	began := time.Now()
+	var out outcome
+	out.attempts, _ = s.cfg.Policy.repeat(context.Background(), func() error {
+		out = s.attemptSeal(seal)
+		return out.err
+	}, func(err error) bool { return errors.Is(err, ErrFenced) })
+	out.took = time.Since(began)
+	s.settleSeal(seal, out)
+}
+
+// attemptSeal asks the store once, and on failure whether it was done all the
+// same: a lost answer is no failure.
+func (s *Stream) attemptSeal(seal Seal) outcome {
+	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.Policy.StoreTimeout)
+	defer cancel()
+	row, err := s.cfg.Store.Seal(ctx, seal)
+	out := outcome{row: row, known: err == nil, err: err}
+	if err != nil {
+		out.row, out.known = s.readBack()
+	}
+	if !out.known {
+		return out
+	}
+	switch row := out.row; {
+	case row.Token != s.token:
+		out.err = fmt.Errorf("%w: the row is %s under token %q, ours is %q", ErrFenced, row.Status, row.Token, s.token)
+	case row.Status.Ended() && row.Seq == seal.Seq:
+		out.err = nil // ours, now or by the answer that was lost
+	case row.Status.Ended():
+		out.err = fmt.Errorf("%w: the row ended %s at %d of %d", ErrFenced, row.Status, row.Seq, seal.Seq)
+	case err == nil:
+		out.err = fmt.Errorf("seal changed nothing: the row is %s at %d of %d", row.Status, row.Seq, seal.Seq)
+	}
+	return out
+}
+
+// settleSeal ends the stream for all who wait for it.
+func (s *Stream) settleSeal(seal Seal, out outcome) {
+	s.mu.Lock()
+	s.inFlight = false
+	fenced := errors.Is(out.err, ErrFenced)
+	if out.known && !fenced && out.row.Seq > s.durable && out.row.Seq <= seal.Seq {
+		s.durable = out.row.Seq
+	}
+	switch {
+	case fenced:
+		s.standDown(out.err)
+	case out.err != nil:
+		s.finish(Ending{Status: StatusInterrupted, Err: s.short(out.err)})
+	default:
+		s.finish(Ending{Status: out.row.Status, Error: seal.Error, HasError: seal.HasError})
+	}
+	s.unlock()
+	s.report(Checkpoint{
+		From: seal.From, Seq: seal.Seq, Seal: true, Attempts: out.attempts, Took: out.took, Err: out.err,
+	})
+	s.reportEnded()
+}
+
+// finish ends the stream as its seal says. s.mu is held.
+func (s *Stream) finish(e Ending) {
+	s.terminate(Frame{
+		Kind: KindEnd, Seq: s.durable, Status: e.Status, Error: e.Error, HasError: e.HasError, Epoch: s.epoch,
+	})
+	s.answer(s.text.end(), e.Err)
+	s.resolve(e)
+}
+
+// standDown ends a stream whose row is another's: its readers read the durable
+// plane, its producer is told, and nothing more is written. s.mu is held.
+func (s *Stream) standDown(why error) {
+	s.over = why
+	s.disarm()
+	s.admitNobody()
+	s.terminate(s.stale())
+	s.answer(s.text.end(), why)
+	s.resolve(Ending{Status: StatusInterrupted, Err: why})
+}
+
+// terminate sets the terminal frame, unless there is one. s.mu is held.
+func (s *Stream) terminate(f Frame) {
+	if s.end != nil {
+		return
+	}
+	f.shared = new(shared)
+	s.end = &f
+	s.changed = true
+	s.recent = nil
+}
+
+// resolve tells those who asked for a seal how it went, once. s.mu is held.
+func (s *Stream) resolve(e Ending) {
+	if s.ending == nil || s.ending.resolved {
+		return
+	}
+	e.Seq = s.durable
+	s.ending.Ending, s.ending.resolved = e, true
+	close(s.ending.done)
+}
+
+// sealError is why the seal did not reach the store. s.mu is held, and the
+// stream has ended.
+func (s *Stream) sealError() error {
+	if s.ending != nil {
+		var short *ShortError
+		if errors.As(s.ending.Err, &short) {
+			return short.Cause
+		}
+		return s.ending.Err
+	}
+	return s.over
+}
+
+// reportEnded tells the hook that the stream is over. s.mu is not held.
+func (s *Stream) reportEnded() {
+	if s.cfg.Hooks.Ended == nil {
+		return
+	}
+	s.mu.Lock()
+	e := Ending{Status: StatusInterrupted, Seq: s.durable, Err: s.over}
+	if s.ending != nil {
+		e = s.ending.Ending
+	}
+	s.mu.Unlock()
+	s.guard("Ended", func() { s.cfg.Hooks.Ended(s, e) })
+}
+
+// Abandon ends the stream on this node without a write: readers are told that
+// it is not hosted here any more, and whoever waits is refused. It returns when
+// nothing of the stream runs any longer, or ctx is done.
+func (s *Stream) Abandon(ctx context.Context) error {
+	s.mu.Lock()
+	if s.over == nil {
+		s.over = ErrClosed
+	}
+	s.terminate(Frame{Kind: KindAbsent})
+	s.disarm()
+	s.admitNobody()
+	s.answer(s.text.end(), ErrClosed)
+	s.unlock()
+	return s.Wait(ctx)
+}
+
+// Wait returns when no store call of the stream runs any longer, or ctx is done.
+func (s *Stream) Wait(ctx context.Context) error {
+	idle := make(chan struct{})
+	go func() { s.tasks.Wait(); close(idle) }()
+	select {
+	case <-idle:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

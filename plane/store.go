@@ -1,0 +1,83 @@
+package plane
+
+import (
+	"context"
+	"encoding/json"
+)
+
+// Store is the durable plane as one stream needs it. Calls for one stream never
+// overlap, but for Read; calls for different streams do. Each call gets a
+// context with a deadline that no client's leaving cancels.
+//
+// A method that fails may or may not have taken effect: the stream finds out by
+// Read. An error that matches one of this package's refusals is final, any
+// other is retried.
+type Store interface {
+	// Open claims the row of claim.ID for claim.Node: a compare-and-swap that
+	// sets status streaming, a new epoch (the row's plus one) and the owner
+	// token claim.Node/epoch, and answers the row as it is then. Whether the
+	// row is created, or must be there, is the store's mode.
+	//
+	// It refuses, changing nothing, with ErrNotFound (no row), ErrNullLength,
+	// ErrExists (the row holds text, its length is not 0, or chunk rows are
+	// left), ErrHeld (streaming under another node's token) or ErrLostRace.
+	// A row that is streaming, empty, under a token of claim.Node itself is a
+	// claim whose answer was lost: it is answered as if just claimed.
+	Open(ctx context.Context, claim Claim) (Row, error)
+
+	// Append adds slice.Text if the row's length is slice.From, its status
+	// streaming and its token slice.Token, and answers the row as it is then,
+	// whether or not anything was added: the caller compares. One statement:
+	// the row is locked before its length is compared. A repeat adds nothing.
+	// ErrNotFound if there is no row.
+	Append(ctx context.Context, slice Slice) (Row, error)
+
+	// Seal makes seal.Text, preceded by what the store holds below seal.Base,
+	// the whole text, drops the chunks, and sets status, length and error in
+	// one transaction, if the token is seal.Token and the status streaming. A
+	// row whose cancel flag is set ends cancelled where complete was asked. It
+	// answers the row as it is then, whether or not it changed anything. The
+	// token stays in the row, so that a lost answer can be told from a loss.
+	Seal(ctx context.Context, seal Seal) (Row, error)
+
+	// Read answers the row as it is. ErrNotFound if there is none,
+	// ErrNoReadBack if this store cannot.
+	Read(ctx context.Context, id string) (Row, error)
+}
+
+// Row is what a store says of one stream.
+type Row struct {
+	Seq    int64  // durable length, UTF-16 code units
+	Status Status // "" where the store keeps none (callback mode)
+	Cancel bool   // the cancel flag
+	Token  string // owner token, node/incarnation/epoch; "" where the store keeps none
+	Epoch  int64  // from 1
+	Error  string
+}
+
+// Claim asks for a stream.
+type Claim struct {
+	ID       string
+	Node     string          // node/incarnation: the owner token without its epoch
+	Producer string          // who produces; free text, may be ""
+	Meta     json.RawMessage // the application's, kept as it is; may be nil
+}
+
+// Slice is one checkpoint: the text from From up to Seq.
+type Slice struct {
+	ID, Token string
+	From, Seq int64 // UTF-16 code units; Seq-From == Units(Text)
+	Text      string
+}
+
+// Seal is the last write of a stream.
+type Seal struct {
+	ID, Token string
+	Status    Status // one that ends
+	Error     string // with StatusError
+	HasError  bool   // an error with an empty message is still one
+	From      int64  // durable length so far; the store may lack the text from there on
+	Base      int64  // where Text begins; 0 unless text below was trimmed
+	Seq       int64  // whole length; Seq-Base == Units(Text)
+	Text      string
+}

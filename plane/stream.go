@@ -1,0 +1,173 @@
+package plane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// Stream is one live response on its owner. Its producer pushes text and ends
+// it; readers join it. All methods are safe for concurrent use, but the order
+// of concurrent pushes is not defined.
+//
+// An idle stream costs its text and a few hundred bytes: it has no goroutine,
+// and no timer but while text waits for a checkpoint.
+type Stream struct {
+	id    string
+	token string
+	epoch int64
+	cfg   *Config
+
+	tasks     sync.WaitGroup // the round or seal in flight
+	cancelled chan struct{}  // closed when the stream was asked to stop
+	sealing   chan struct{}  // closed when a seal was asked for: no retry waits any longer
+
+	mu      sync.Mutex // guards below
+	text    text
+	in      intake
+	floor   int64   // text below was trimmed (callback mode)
+	durable int64   // what the store confirmed
+	mark    int64   // newest durable that readers are told; a seal's own is in its end
+	recent  *recent // nil while nobody reads
+	readers int
+
+	changed bool          // something readers wait for happened under this lock
+	tip     chan struct{} // closed at the next change; nil while nobody waits
+	room    chan struct{} // closed when text became durable; nil while no push waits
+
+	inFlight bool    // a round or the seal runs
+	forced   bool    // a flush came that the running round does not cover
+	overdue  bool    // the interval passed while a round ran
+	failed   int     // rounds that failed in a row
+	tried    []int64 // ends of slices whose fate is unknown
+	timer    *time.Timer
+	due      time.Time // when the timer counts; zero while disarmed
+	waiters  []waiter  // flushes
+
+	ending *ending // the seal that was asked for first
+	end    *Frame  // the terminal frame; set once
+	over   error   // why the stream takes no more: ErrClosed or ErrFenced
+}
+
+// Open claims a stream in the store and returns it live. Refusals are this
+// package's errors and are not retried; what else fails is, by the policy.
+func Open(ctx context.Context, cfg Config, claim Claim) (*Stream, error) {
+	cfg, err := cfg.resolve()
+	if err != nil {
+		return nil, err
+	}
+	var row Row
+	_, err = cfg.Policy.repeat(ctx, func() error {
+		call, cancel := context.WithTimeout(context.WithoutCancel(ctx), cfg.Policy.StoreTimeout)
+		defer cancel()
+		row, err = cfg.Store.Open(call, claim)
+		return err
+	}, refused)
+	if err != nil {
+		return nil, fmt.Errorf("open stream: %w", err)
+	}
+	s := newStream(&cfg, claim.ID, row)
+	return s, nil
+}
+
+func newStream(cfg *Config, id string, row Row) *Stream {
+	s := &Stream{
+		id: id, token: row.Token, epoch: row.Epoch, cfg: cfg,
+		cancelled: make(chan struct{}), sealing: make(chan struct{}),
+	}
+	if row.Cancel {
+		s.cancel()
+	}
+	return s
+}
+
+// refused reports whether err is an answer, not a failure: asking again cannot
+// help.
+func refused(err error) bool {
+	for _, final := range []error{ErrNotFound, ErrExists, ErrNullLength, ErrHeld, ErrLostRace, ErrFenced} {
+		if errors.Is(err, final) {
+			return true
+		}
+	}
+	return false
+}
+
+// ID returns the name that the application gave the stream.
+func (s *Stream) ID() string { return s.id }
+
+// Epoch returns the stream's epoch, from 1.
+func (s *Stream) Epoch() int64 { return s.epoch }
+
+// State is a stream at one moment.
+type State struct {
+	Seq      int64  // produced, UTF-16 code units
+	Received int64  // where the next append starts: Seq, and a half of a pair that is held
+	Durable  int64  // confirmed by the store; never above Seq
+	Readers  int    // that have joined and not left
+	Status   Status // streaming, or how it ended for its readers
+	Error    string
+	Over     bool // takes no more text
+}
+
+// State returns the stream as it is now.
+func (s *Stream) State() State {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := State{
+		Seq: s.text.end(), Received: s.received(), Durable: s.durable,
+		Readers: s.readers, Status: StatusStreaming, Over: s.over != nil || s.ending != nil,
+	}
+	switch {
+	case s.end != nil && s.end.Kind == KindEnd:
+		st.Status, st.Error = s.end.Status, s.end.Error
+	case s.end != nil:
+		st.Status = StatusInterrupted
+	}
+	return st
+}
+
+// Text returns the text that is in memory, and the offset at which it begins.
+func (s *Stream) Text() (text string, from int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.slice(s.floor, s.text.end()), s.floor
+}
+
+// received is where the next append starts. s.mu is held.
+func (s *Stream) received() int64 { return s.text.end() + s.in.units() }
+
+// outstanding is what the store does not hold yet. s.mu is held.
+func (s *Stream) outstanding() int64 { return s.text.end() - s.durable }
+
+// unlock releases s.mu and then, if something changed, wakes the readers that
+// wait. Waking thousands takes a while; the lock is free meanwhile.
+func (s *Stream) unlock() {
+	var tip chan struct{}
+	if s.changed {
+		tip, s.tip, s.changed = s.tip, nil, false
+	}
+	s.mu.Unlock()
+	if tip != nil {
+		close(tip)
+	}
+}
+
+// repeat calls try until it succeeds, fails for good, or the retries are used
+// up, with the policy's delays between, and says how often it did.
+func (p Policy) repeat(ctx context.Context, try func() error, final func(error) bool) (attempts int, err error) {
+	for n := 0; ; n++ {
+		err := try()
+		if err == nil || n == p.Retries || final(err) {
+			return n + 1, err
+		}
+		delay := time.NewTimer(p.RetryDelay << n)
+		select {
+		case <-delay.C:
+		case <-ctx.Done():
+			delay.Stop()
+			return n + 1, errors.Join(err, ctx.Err())
+		}
+	}
+}

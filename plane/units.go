@@ -1,0 +1,58 @@
+package plane
+
+import "unicode/utf8"
+
+// Units returns the length of s in UTF-16 code units. s is valid UTF-8, or
+// WTF-8 (UTF-8 in which a lone surrogate is its own three-byte sequence, one
+// unit): see https://simonsapin.github.io/wtf-8/. Any other invalid sequence
+// counts as the one unit of the U+FFFD that replaces it.
+func Units(s string) int64 {
+	var n int64
+	for i := 0; i < len(s); {
+		b := s[i]
+		if b < utf8.RuneSelf {
+			i++
+			n++
+			continue
+		}
+		size, units := step(s[i:])
+		i += size
+		n += units
+	}
+	return n
+}
+
+// step returns the size in bytes and units of the first character of s, which
+// is not ASCII.
+func step(s string) (size int, units int64) {
+	r, size := utf8.DecodeRuneInString(s)
+	switch {
+	case r == utf8.RuneError && size == 1:
+		if _, ok := surrogate(s); ok {
+			return 3, 1
+		}
+		return subpart(s), 1
+	case r >= 0x10000:
+		return size, 2
+	default:
+		return size, 1
+	}
+}
+
+// surrogate reports whether s begins with a surrogate in its WTF-8 form
+// (ED A0..BF 80..BF), and which.
+func surrogate(s string) (rune, bool) {
+	if len(s) < 3 || s[0] != 0xED || s[1] < 0xA0 || s[1] > 0xBF || s[2]&0xC0 != 0x80 {
+		return 0, false
+	}
+	return rune(0xD000) | rune(s[1]&0x3F)<<6 | rune(s[2]&0x3F), true
+}
+
+// AppendWTF8 appends r to dst, a surrogate in its three-byte form. It is how a
+// decoder hands half of a pair to [Stream.Push].
+func AppendWTF8(dst []byte, r rune) []byte {
+	if r >= 0xD800 && r <= 0xDFFF {
+		return append(dst, 0xED, 0x80|byte(r>>6)&0x3F, 0x80|byte(r)&0x3F)
+	}
+	return utf8.AppendRune(dst, r)
+}
