@@ -19,11 +19,6 @@ import (
 	"rillkeep.dev/rillkeep/plane"
 )
 
-// What an open or a reader may be answered, beside package plane's errors.
-var (
-	ErrFull = errors.New("node holds as many streams as it may")
-)
-
 // Defaults of Config.
 const (
 	DefaultLinger     = 30 * time.Second
@@ -159,7 +154,7 @@ func (y *System) reserve(id string) (*activation, error) {
 	case y.active[id] != nil:
 		return nil, plane.ErrOpenHere
 	case len(y.active) >= y.cfg.MaxStreams:
-		return nil, ErrFull
+		return nil, plane.ErrFull
 	}
 	a := &activation{decided: make(chan struct{})}
 	y.active[id] = a

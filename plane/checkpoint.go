@@ -219,7 +219,7 @@ func (s *Stream) pause(n int) bool {
 	select {
 	case <-delay.C:
 		return true
-	case <-s.sealing:
+	case <-s.shut:
 		return false
 	}
 }

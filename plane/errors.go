@@ -15,13 +15,16 @@ var (
 	ErrLostRace   = errors.New("another opened the stream first")      // the compare-and-swap of the token failed
 	ErrOpenHere   = errors.New("stream is open on this node already")  // package actor
 	ErrDraining   = errors.New("node is draining and opens no stream") // package actor
+	ErrFull       = errors.New("node holds as many streams as it may") // package actor
 
 	// Answers to a producer.
 	ErrClosed   = errors.New("stream is closed")
 	ErrFenced   = errors.New("stream is owned by another") // the row's token is not ours any more
 	ErrGap      = errors.New("append starts past the end of the text")
 	ErrConflict = errors.New("append overlaps other text")
-	ErrTooLong  = errors.New("stream would grow past its limit")
+	// ErrCancelled is why a pump's context ends when its stream was asked to stop.
+	ErrCancelled = errors.New("stream was asked to stop")
+	ErrTooLong   = errors.New("stream would grow past its limit")
 
 	// ErrShort says that not everything produced is durable; see ShortError.
 	ErrShort = errors.New("not everything produced is durable")

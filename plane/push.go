@@ -180,6 +180,24 @@ func decodeHalves(u []uint16) string {
 // that it need not come up with another delta to learn of it. An error of the
 // source is returned as it is; nothing is sealed.
 func (s *Stream) Pump(ctx context.Context, source func(context.Context) iter.Seq2[string, error]) error {
+	return s.pump(ctx, source, s.Push)
+}
+
+// PumpAt is Pump for a source that may repeat itself: its first delta starts at
+// offset from, and each is pushed as PushAt does.
+func (s *Stream) PumpAt(ctx context.Context, from int64, source func(context.Context) iter.Seq2[string, error]) error {
+	return s.pump(ctx, source, func(ctx context.Context, delta string) error {
+		err := s.PushAt(ctx, from, delta)
+		from += Units(delta)
+		return err
+	})
+}
+
+func (s *Stream) pump(
+	ctx context.Context,
+	source func(context.Context) iter.Seq2[string, error],
+	push func(context.Context, string) error,
+) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	stop := make(chan struct{})
@@ -188,9 +206,11 @@ func (s *Stream) Pump(ctx context.Context, source func(context.Context) iter.Seq
 		defer close(done)
 		select {
 		case <-s.cancelled:
-			cancel(errCancelled)
-		case <-s.sealing:
-			cancel(ErrClosed)
+			cancel(ErrCancelled)
+		case <-s.shut:
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			cancel(s.over)
 		case <-stop:
 		}
 	}()
@@ -198,14 +218,14 @@ func (s *Stream) Pump(ctx context.Context, source func(context.Context) iter.Seq
 
 	for delta, err := range source(ctx) {
 		if err == nil {
-			err = s.Push(ctx, delta)
+			err = push(ctx, delta)
 		}
 		switch cause := context.Cause(ctx); {
 		case err == nil:
-		case cause == errCancelled:
+		case cause == ErrCancelled:
 			return nil
-		case cause == ErrClosed:
-			return ErrClosed
+		case cause != nil && errors.Is(err, context.Canceled):
+			return cause
 		default:
 			return err
 		}
@@ -215,9 +235,6 @@ func (s *Stream) Pump(ctx context.Context, source func(context.Context) iter.Seq
 	}
 	return nil
 }
-
-// errCancelled is why a pump's context ends when its stream was asked to stop.
-var errCancelled = errors.New("stream was asked to stop")
 
 // Cancelled returns a channel that is closed once the stream was asked to stop.
 // It stays so.

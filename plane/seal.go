@@ -72,17 +72,20 @@ func (s *Stream) beginSeal(wanted Ending) {
 	}
 	s.produce(s.in.flush())
 	s.ending = &ending{Ending: wanted, done: make(chan struct{})}
-	s.over = ErrClosed
-	s.admitNobody()
-	close(s.sealing)
-	s.disarm()
+	s.takeNoMore(ErrClosed)
 	if !s.inFlight {
 		s.startSeal()
 	}
 }
 
-// admitNobody wakes pushes that wait for room, to be refused. s.mu is held.
-func (s *Stream) admitNobody() {
+// takeNoMore refuses text from now on, and ends what waits to add some. s.mu is
+// held.
+func (s *Stream) takeNoMore(why error) {
+	if s.over == nil {
+		close(s.shut)
+	}
+	s.over = why
+	s.disarm()
 	if s.room != nil {
 		close(s.room)
 		s.room = nil
@@ -172,9 +175,7 @@ func (s *Stream) finish(e Ending) {
 // standDown ends a stream whose row is another's: its readers read the durable
 // plane, its producer is told, and nothing more is written. s.mu is held.
 func (s *Stream) standDown(why error) {
-	s.over = why
-	s.disarm()
-	s.admitNobody()
+	s.takeNoMore(why)
 	s.terminate(s.stale())
 	s.answer(s.text.end(), why)
 	s.resolve(Ending{Status: StatusInterrupted, Err: why})
@@ -234,11 +235,9 @@ func (s *Stream) reportEnded() {
 func (s *Stream) Abandon(ctx context.Context) error {
 	s.mu.Lock()
 	if s.over == nil {
-		s.over = ErrClosed
+		s.takeNoMore(ErrClosed)
 	}
 	s.terminate(Frame{Kind: KindAbsent})
-	s.disarm()
-	s.admitNobody()
 	s.answer(s.text.end(), ErrClosed)
 	s.unlock()
 	return s.Wait(ctx)

@@ -22,7 +22,7 @@ type Stream struct {
 
 	tasks     sync.WaitGroup // the round or seal in flight
 	cancelled chan struct{}  // closed when the stream was asked to stop
-	sealing   chan struct{}  // closed when a seal was asked for: no retry waits any longer
+	shut      chan struct{}  // closed when the stream takes no more: no retry waits any longer
 
 	mu      sync.Mutex // guards below
 	text    text
@@ -75,7 +75,7 @@ func Open(ctx context.Context, cfg Config, claim Claim) (*Stream, error) {
 func newStream(cfg *Config, id string, row Row) *Stream {
 	s := &Stream{
 		id: id, token: row.Token, epoch: row.Epoch, cfg: cfg,
-		cancelled: make(chan struct{}), sealing: make(chan struct{}),
+		cancelled: make(chan struct{}), shut: make(chan struct{}),
 	}
 	if row.Cancel {
 		s.cancel()

@@ -1,0 +1,271 @@
+// Package node is the composition root: it opens a whole Rillkeep node, store,
+// actors and HTTP server, so that a program, a test or a simulation can run one
+// or many in its process.
+package node
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"rillkeep.dev/rillkeep/actor"
+	"rillkeep.dev/rillkeep/plane"
+	"rillkeep.dev/rillkeep/router"
+	"rillkeep.dev/rillkeep/router/auth"
+	"rillkeep.dev/rillkeep/store"
+	"rillkeep.dev/rillkeep/store/postgres"
+	"rillkeep.dev/rillkeep/store/sqlite"
+)
+
+// Defaults of Config.
+const (
+	DefaultListen = "127.0.0.1:8080"
+	DefaultData   = "data"
+	DefaultDrain  = 25 * time.Second
+)
+
+// What bounds a client's connection, beside router.Limits.
+const (
+	headerTimeout = 10 * time.Second // to send a request's header
+	idleTimeout   = 2 * time.Minute  // between requests on one connection
+	headerBytes   = 32 << 10
+	startTimeout  = 30 * time.Second // to reach the store and see to orphans
+	endGrace      = 3 * time.Second  // for readers to take the end of their streams
+)
+
+// Config is all that a node needs to know. Its zero value is a node on
+// loopback with an embedded store in ./data.
+type Config struct {
+	Listen   string // host:port; "" means DefaultListen; port 0 takes a free one
+	Data     string // folder of the embedded store; "" means DefaultData
+	Database string // postgres://… ; "" is the embedded store in Data
+
+	// Name tells nodes of one store apart, and a node's own rows from others':
+	// it stays the same over restarts. "" means host name and port.
+	Name string
+
+	Keys     *auth.Keys // verify tokens; nil allows everything, on loopback only
+	Audience string     // that tokens are made for; "" means auth.DefaultAudience
+
+	Policy plane.Policy
+	Linger time.Duration // of ended streams in memory; 0 means actor.DefaultLinger
+	Limits router.Limits
+	Logger *slog.Logger // nil discards
+}
+
+// Node is a running node.
+type Node struct {
+	log    *slog.Logger
+	store  store.Store
+	actors *actor.System
+	router *router.Router
+	server *http.Server
+	addr   net.Addr
+
+	serving errgroup.Group
+	stop    context.CancelFunc // ends all requests
+}
+
+// Open starts a node: when it returns, the node serves. It refuses to listen
+// beyond loopback without keys.
+func Open(ctx context.Context, cfg Config) (_ *Node, err error) {
+	if cfg.Listen == "" {
+		cfg.Listen = DefaultListen
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if err := auth.CheckListen(cfg.Listen, cfg.Keys != nil); err != nil {
+		return nil, err
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", cfg.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("listen: %w", err)
+	}
+	n := &Node{log: cfg.Logger, addr: listener.Addr()}
+	defer func() {
+		if err != nil {
+			_ = listener.Close()
+			if n.store != nil {
+				_ = n.store.Close()
+			}
+		}
+	}()
+	if cfg.Name == "" {
+		cfg.Name = defaultName(listener.Addr())
+	}
+	if strings.ContainsRune(cfg.Name, '/') {
+		return nil, fmt.Errorf("%w: a node's name has no slash: %q", plane.ErrPolicy, cfg.Name)
+	}
+	if err := n.openStore(ctx, cfg); err != nil {
+		return nil, err
+	}
+	if err := n.compose(cfg); err != nil {
+		return nil, err
+	}
+	n.serve(listener)
+	return n, nil
+}
+
+func defaultName(addr net.Addr) string {
+	host, err := os.Hostname()
+	if err != nil || host == "" {
+		host = "node"
+	}
+	_, port, _ := net.SplitHostPort(addr.String())
+	return strings.ReplaceAll(host, "/", "-") + "-" + port
+}
+
+// openStore reaches the store and seals what an earlier run of this node left
+// streaming: nobody else will (L).
+func (n *Node) openStore(ctx context.Context, cfg Config) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	switch {
+	case cfg.Database == "":
+		dir := cfg.Data
+		if dir == "" {
+			dir = DefaultData
+		}
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return fmt.Errorf("make data folder: %w", err)
+		}
+		n.store, err = sqlite.Open(ctx, filepath.Join(dir, "rillkeep.db"))
+	case strings.HasPrefix(cfg.Database, "postgres://"), strings.HasPrefix(cfg.Database, "postgresql://"):
+		n.store, err = postgres.Open(ctx, cfg.Database)
+	default:
+		return fmt.Errorf("%w: the database is a postgres:// URL, or empty for the embedded store", plane.ErrPolicy)
+	}
+	return err
+}
+
+func (n *Node) compose(cfg Config) (err error) {
+	metrics := router.NewMetrics()
+	incarnation := strings.ToLower(rand.Text()[:12])
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	orphans, err := n.store.Interrupt(ctx, cfg.Name, incarnation)
+	if err != nil {
+		return fmt.Errorf("seal what an earlier run left: %w", err)
+	}
+	if orphans > 0 {
+		n.log.Info("sealed what an earlier run left streaming", "streams", orphans)
+	}
+	n.actors, err = actor.New(actor.Config{
+		Plane: plane.Config{
+			Store:  n.store,
+			Policy: cfg.Policy,
+			Logger: n.log,
+			Hooks:  n.hooks(metrics),
+		},
+		Node:      cfg.Name + "/" + incarnation,
+		Authorize: router.Authorize,
+		Linger:    cfg.Linger,
+	})
+	if err != nil {
+		return err
+	}
+	metrics.Observe(n.actors)
+	var verifier *auth.Verifier
+	if cfg.Keys != nil {
+		verifier = auth.NewVerifier(auth.Config{Keys: cfg.Keys, Audience: cfg.Audience})
+	}
+	n.router, err = router.New(router.Config{
+		Actors: n.actors, Store: n.store, Metrics: metrics, Verifier: verifier,
+		Limits: cfg.Limits, Logger: n.log,
+	})
+	return err
+}
+
+// hooks turn what happens to streams into metrics and log lines.
+func (n *Node) hooks(m *router.Metrics) plane.Hooks {
+	return plane.Hooks{
+		Checkpoint: func(c plane.Checkpoint) {
+			m.Checkpoint(c)
+			if c.Err != nil {
+				n.log.Warn("checkpoint failed", "stream", c.StreamID, "from", c.From, "seq", c.Seq, "error", c.Err)
+			}
+		},
+		Replaced: m.Replaced,
+		Ended: func(s *plane.Stream, end plane.Ending) {
+			m.Ended(end.Status)
+			n.log.Info("stream ended", "stream", s.ID(), "epoch", s.Epoch(), "status", end.Status, "seq", end.Seq)
+		},
+	}
+}
+
+func (n *Node) serve(listener net.Listener) {
+	var base context.Context
+	base, n.stop = context.WithCancel(context.Background())
+	n.server = &http.Server{
+		Handler:           n.router,
+		ReadHeaderTimeout: headerTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    headerBytes,
+		BaseContext:       func(net.Listener) context.Context { return base },
+		ErrorLog:          slog.NewLogLogger(n.log.Handler(), slog.LevelDebug),
+	}
+	n.serving.Go(func() error {
+		if err := n.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			return fmt.Errorf("serve: %w", err)
+		}
+		return nil
+	})
+}
+
+// Addr returns the address that the node listens on.
+func (n *Node) Addr() net.Addr { return n.addr }
+
+// URL returns the base URL of the node.
+func (n *Node) URL() string { return "http://" + n.addr.String() }
+
+// Drain stops the node without losing what was produced: it accepts no more
+// connections, seals every live stream interrupted, lets readers take the end of
+// theirs, and returns when nothing runs any longer or ctx is done. It reports
+// what did not reach the store.
+func (n *Node) Drain(ctx context.Context) error {
+	down := make(chan error, 1)
+	go func() { down <- n.server.Shutdown(ctx) }()
+	err := n.actors.Drain(ctx)
+
+	grace, cancel := context.WithTimeout(ctx, endGrace)
+	defer cancel()
+	var shut error
+	select {
+	case shut = <-down:
+	case <-grace.Done():
+		n.stop()
+		shut = <-down
+	}
+	return errors.Join(err, shut, n.close(ctx))
+}
+
+// Close stops the node at once: requests end, and streams stay as the store has
+// them. Closing after a Drain, or twice, does nothing.
+func (n *Node) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), DefaultDrain)
+	defer cancel()
+	return n.close(ctx)
+}
+
+func (n *Node) close(ctx context.Context) error {
+	n.stop()
+	closed := n.server.Close()
+	return errors.Join(
+		closed,
+		n.actors.Close(ctx),
+		n.router.Wait(ctx),
+		n.serving.Wait(),
+		n.store.Close(),
+	)
+}

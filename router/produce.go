@@ -1,0 +1,138 @@
+package router
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"mime"
+	"net/http"
+	"strconv"
+
+	"github.com/labstack/echo/v4"
+
+	"rillkeep.dev/rillkeep/plane"
+	"rillkeep.dev/rillkeep/router/wire"
+)
+
+// Content types of what a producer sends.
+const (
+	typeJSON   = "application/json"
+	typeNDJSON = "application/x-ndjson"
+	typeText   = "text/plain"
+)
+
+// levelStream is the level of a stream's opening and ending in the log.
+const levelStream = slog.LevelInfo
+
+func streamAttrs(id string, epoch int64) []slog.Attr {
+	return []slog.Attr{slog.String("stream", id), slog.Int64("epoch", epoch)}
+}
+
+// append takes one delta. With from it may be repeated: what is there already
+// is absorbed.
+func (r *Router) append(c echo.Context) error {
+	from, at, err := offsetParam(c)
+	if err != nil {
+		return err
+	}
+	delta, err := r.delta(c)
+	if err != nil {
+		return err
+	}
+	s, err := r.live(c)
+	switch {
+	case err != nil:
+		return err
+	case s.IsCancelled():
+		return plane.ErrCancelled
+	case at:
+		err = s.PushAt(c.Request().Context(), from, delta)
+	default:
+		err = s.Push(c.Request().Context(), delta)
+	}
+	if err != nil {
+		return err
+	}
+	st := s.State()
+	return c.JSON(http.StatusOK, wire.Ack{Seq: st.Received, DurableSeq: st.Durable})
+}
+
+// offsetParam returns the from of a producer's request, and whether it has one.
+func offsetParam(c echo.Context) (from int64, given bool, err error) {
+	s := c.QueryParam("from")
+	if s == "" {
+		return 0, false, nil
+	}
+	from, err = strconv.ParseInt(s, 10, 64)
+	if err != nil || from < 0 {
+		return 0, false, wire.Detail(wire.ErrBadRequest, "from is the offset of the delta, a whole number of UTF-16 code units")
+	}
+	return from, true, nil
+}
+
+// delta returns the text of an append, whole or not at all.
+func (r *Router) delta(c echo.Context) (string, error) {
+	kind, err := contentType(c, typeJSON, typeText)
+	if err != nil {
+		return "", err
+	}
+	body, err := r.body(c, r.limits.AppendBytes)
+	if err != nil {
+		return "", err
+	}
+	if kind == typeText {
+		return string(body), nil
+	}
+	return parseDelta(body)
+}
+
+// parseDelta returns the text of {"text":"…"}, halves of surrogate pairs kept:
+// encoding/json would make U+FFFD of them.
+func parseDelta(body []byte) (string, error) {
+	var envelope struct {
+		Text json.RawMessage `json:"text"`
+	}
+	if err := json.Unmarshal(body, &envelope); err != nil || len(envelope.Text) == 0 || envelope.Text[0] != '"' {
+		return "", wire.Detail(wire.ErrBadRequest, `a delta is JSON of the form {"text":"…"}`)
+	}
+	text, err := plane.UnescapeJSON(nil, envelope.Text)
+	if err != nil {
+		return "", wire.Detail(wire.ErrBadRequest, "the text is no JSON string: %v", err)
+	}
+	return string(text), nil
+}
+
+// contentType returns which of the supported types the body has; without a
+// header it is the first.
+func contentType(c echo.Context, supported ...string) (string, error) {
+	header := c.Request().Header.Get(echo.HeaderContentType)
+	if header == "" {
+		return supported[0], nil
+	}
+	kind, params, err := mime.ParseMediaType(header)
+	if err == nil {
+		for _, s := range supported {
+			charset := params["charset"]
+			if kind == s && (charset == "" || bytes.EqualFold([]byte(charset), []byte("utf-8"))) {
+				return s, nil
+			}
+		}
+	}
+	return "", wire.Detail(wire.ErrMediaType, "send one of %v, in UTF-8", supported)
+}
+
+// body reads a whole request body, bounded in bytes and time.
+func (r *Router) body(c echo.Context, limit int64) ([]byte, error) {
+	r.bodyDeadline(c)
+	body, err := io.ReadAll(http.MaxBytesReader(c.Response(), c.Request().Body, limit))
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		return nil, wire.Detail(wire.ErrTooLarge, "the body may have %d bytes; send more deltas, or pump", limit)
+	case err != nil:
+		return nil, wire.Detail(wire.ErrBadRequest, "the body did not arrive whole")
+	}
+	return body, nil
+}

@@ -1,0 +1,137 @@
+package router
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"iter"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"rillkeep.dev/rillkeep/plane"
+	"rillkeep.dev/rillkeep/router/upstream"
+	"rillkeep.dev/rillkeep/router/wire"
+)
+
+// pump takes a long body of deltas, acknowledges as their text becomes durable,
+// and leaves the stream open.
+func (r *Router) pump(c echo.Context) error {
+	from, given, err := offsetParam(c)
+	if err != nil {
+		return err
+	}
+	kind, err := contentType(c, typeNDJSON, typeText)
+	if err != nil {
+		return err
+	}
+	s, err := r.live(c)
+	switch {
+	case err != nil:
+		return err
+	case s.IsCancelled():
+		return plane.ErrCancelled
+	case !given:
+		from = s.State().Received
+	}
+	format := upstream.NDJSON
+	if kind == typeText {
+		format = upstream.Text
+	}
+	p := pump{s: s, w: c.Response(), control: http.NewResponseController(c.Response()), stall: r.limits.Stall}
+	p.serve(c.Request(), from, func(ctx context.Context, body io.Reader) iter.Seq2[string, error] {
+		return upstream.Deltas(ctx, body, format, upstream.Options{MaxLine: r.limits.PumpLineBytes})
+	})
+	return nil
+}
+
+// pump is one long request of a producer. Its goroutine reads the body; a
+// second one, which serve waits for, writes acknowledgements.
+type pump struct {
+	s       *plane.Stream
+	w       http.ResponseWriter
+	control *http.ResponseController
+	stall   time.Duration
+}
+
+func (p pump) serve(req *http.Request, from int64, parse func(context.Context, io.Reader) iter.Seq2[string, error]) {
+	// Fails where the protocol is full duplex anyway.
+	_ = p.control.EnableFullDuplex()
+	p.w.Header().Set("Content-Type", typeNDJSON)
+	p.w.Header().Set("Cache-Control", "no-store")
+	p.w.Header().Set("X-Accel-Buffering", "no")
+	p.w.WriteHeader(http.StatusOK)
+
+	ctx, cancel := context.WithCancel(req.Context())
+	defer cancel()
+	var acks sync.WaitGroup
+	tip := p.s.Join(p.s.State().Seq)
+	acks.Go(func() {
+		defer tip.Close()
+		if p.acknowledge(ctx, tip) != nil {
+			cancel() // nobody reads the answer: the producer is gone
+		}
+	})
+
+	err := p.s.PumpAt(ctx, from, func(ctx context.Context) iter.Seq2[string, error] {
+		return func(yield func(string, error) bool) {
+			// A read of a body does not end with a context: a deadline ends it.
+			defer context.AfterFunc(ctx, func() { _ = p.control.SetReadDeadline(time.Unix(1, 0)) })()
+			parse(ctx, req.Body)(yield)
+		}
+	})
+	cancel()
+	acks.Wait()
+	if req.Context().Err() == nil {
+		p.finish(err)
+	}
+}
+
+// acknowledge writes a line for each durable advance, until the stream or ctx
+// ends.
+func (p pump) acknowledge(ctx context.Context, tip *plane.Cursor) error {
+	for f, err := range tip.Frames(ctx) {
+		if err != nil {
+			return nil
+		}
+		if f.Kind == plane.KindDurable {
+			if err := p.line(wire.PumpLine{Ack: p.ack()}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (p pump) ack() wire.Ack {
+	st := p.s.State()
+	return wire.Ack{Seq: st.Received, DurableSeq: st.Durable}
+}
+
+// finish writes the last line.
+func (p pump) finish(err error) {
+	last := wire.PumpLine{Ack: p.ack()}
+	var damaged *upstream.DataError
+	switch {
+	case err == nil:
+		last.Done, last.Cancelled = true, p.s.IsCancelled()
+	case errors.As(err, &damaged):
+		last.Error = wire.FromError(wire.Detail(wire.ErrBadRequest, "%v", err))
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		last.Error = wire.FromError(wire.Detail(wire.ErrBadRequest, "the body did not arrive whole"))
+	default:
+		last.Error = wire.FromError(err)
+	}
+	_ = p.line(last) // the producer is gone: nobody left to tell
+}
+
+func (p pump) line(v wire.PumpLine) error {
+	_ = p.control.SetWriteDeadline(time.Now().Add(p.stall))
+	if err := json.NewEncoder(p.w).Encode(v); err != nil {
+		return err
+	}
+	return p.control.Flush()
+}

@@ -1,0 +1,139 @@
+// Package router is a node's HTTP server: it authorizes each request before
+// anything is looked up, serves what the node hosts, and turns errors into the
+// API's codes. It is the only place where echo appears.
+package router
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/labstack/echo/v4"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"rillkeep.dev/rillkeep/actor"
+	"rillkeep.dev/rillkeep/plane"
+	"rillkeep.dev/rillkeep/router/auth"
+	"rillkeep.dev/rillkeep/router/web"
+	"rillkeep.dev/rillkeep/store"
+)
+
+// Config says what a Router serves.
+type Config struct {
+	Actors  *actor.System // required; its Authorize is Authorize
+	Store   store.Store   // required
+	Metrics *Metrics      // required
+
+	// Verifier checks tokens; nil lets everybody do everything, which is for a
+	// node that only its own machine can reach.
+	Verifier *auth.Verifier
+
+	Limits Limits
+	Logger *slog.Logger // nil discards
+}
+
+// Limits bound what clients may cost (B). The zero value of each means its
+// default.
+type Limits struct {
+	AppendBytes   int64         // body of an append: 1 MiB
+	BodyTime      time.Duration // to send a body, other than a pump's: 30 s
+	PumpLineBytes int           // line of a pump's body: 1 MiB
+	Readers       int           // readers at once: 50,000
+	Ping          time.Duration // comment line to a reader: every 15 s
+	Recheck       time.Duration // authorization of a reader: every 15 s
+	Stall         time.Duration // a reader that takes nothing is closed: after 30 s
+	DurablePoll   time.Duration // look for new durable text: every 250 ms
+	ListPage      int           // streams in a page of a listing: 1,000
+	PageUnits     int64         // durable text read at once: 64 Ki units
+}
+
+func (l Limits) withDefaults() Limits {
+	set(&l.AppendBytes, 1<<20)
+	set(&l.BodyTime, 30*time.Second)
+	set(&l.PumpLineBytes, 1<<20)
+	set(&l.Readers, 50_000)
+	set(&l.Ping, 15*time.Second)
+	set(&l.Recheck, 15*time.Second)
+	set(&l.Stall, 30*time.Second)
+	set(&l.DurablePoll, 250*time.Millisecond)
+	set(&l.ListPage, 1000)
+	set(&l.PageUnits, 64<<10)
+	return l
+}
+
+func set[T comparable](v *T, def T) {
+	var zero T
+	if *v == zero {
+		*v = def
+	}
+}
+
+// Router is the handler of a node's public listener.
+type Router struct {
+	cfg    Config
+	limits Limits
+	log    *slog.Logger
+	echo   *echo.Echo
+	demos  demos
+}
+
+// New returns a router for cfg.
+func New(cfg Config) (*Router, error) {
+	if cfg.Actors == nil || cfg.Store == nil || cfg.Metrics == nil {
+		return nil, fmt.Errorf("%w: a router needs Actors, Store and Metrics", plane.ErrPolicy)
+	}
+	r := &Router{cfg: cfg, limits: cfg.Limits.withDefaults(), log: cfg.Logger, echo: echo.New()}
+	if r.log == nil {
+		r.log = slog.New(slog.DiscardHandler)
+	}
+	r.routes()
+	return r, nil
+}
+
+func (r *Router) routes() {
+	e := r.echo
+	e.HideBanner, e.HidePort = true, true
+	e.HTTPErrorHandler = r.writeError
+	e.Use(r.observe, r.sameSite)
+
+	e.GET("/healthz", r.health)
+	e.GET("/readyz", r.ready)
+	e.GET("/metrics", echo.WrapHandler(promhttp.HandlerFor(r.cfg.Metrics.registry, promhttp.HandlerOpts{})), r.allow(auth.Admin))
+
+	e.GET("/v1/streams", r.list, r.allow(auth.Admin))
+	streams := e.Group("/v1/streams/:id", r.named)
+	streams.GET("", r.read, r.allow(auth.Read))
+	streams.POST("", r.open, r.allow(auth.Write))
+	streams.POST("/append", r.append, r.allow(auth.Write))
+	streams.POST("/pump", r.pump, r.allow(auth.Write))
+	streams.POST("/flush", r.flush, r.allow(auth.Write))
+	streams.POST("/close", r.close, r.allow(auth.Write))
+	streams.POST("/fail", r.fail, r.allow(auth.Write))
+	streams.POST("/cancel", r.cancel, r.allow(auth.Cancel))
+	e.POST("/demo/streams/:id", r.demo, r.named, r.allow(auth.Write))
+
+	page := echo.WrapHandler(web.Handler())
+	e.GET("/", page)
+	e.HEAD("/", page)
+	e.GET("/web/*", page)
+}
+
+// ServeHTTP implements http.Handler.
+func (r *Router) ServeHTTP(w http.ResponseWriter, req *http.Request) { r.echo.ServeHTTP(w, req) }
+
+// Wait returns when the streams that the node plays itself have been played, or
+// ctx is done.
+func (r *Router) Wait(ctx context.Context) error { return r.demos.wait(ctx) }
+
+// Authorize is what an actor.System asks before a reader joins: the principal
+// is the grant that its request came with.
+func Authorize(_ context.Context, access actor.Access) (bool, error) {
+	grant, ok := access.Principal.(auth.Grant)
+	if !ok {
+		return false, errors.New("reader has no grant")
+	}
+	return grant.Allows(auth.Read, access.StreamID), nil
+}

@@ -1,0 +1,250 @@
+package router
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"rillkeep.dev/rillkeep/plane"
+	"rillkeep.dev/rillkeep/router/auth"
+	"rillkeep.dev/rillkeep/router/wire"
+	"rillkeep.dev/rillkeep/store"
+)
+
+// maxBody bounds the bodies of all requests but append and pump, in bytes.
+const maxBody = 64 << 10
+
+// open claims a stream for a producer.
+func (r *Router) open(c echo.Context) error {
+	var body wire.Open
+	if err := r.decode(c, &body); err != nil {
+		return err
+	}
+	id := streamID(c)
+	if body.Resume {
+		opened, err := r.resume(c.Request().Context(), id)
+		if !errors.Is(err, plane.ErrNotFound) {
+			return answer(c, http.StatusOK, opened, err)
+		}
+	}
+	s, err := r.cfg.Actors.Open(c.Request().Context(), plane.Claim{ID: id, Producer: body.Producer, Meta: body.Meta})
+	if err != nil {
+		return err
+	}
+	r.log.LogAttrs(c.Request().Context(), levelStream, "stream opened", streamAttrs(id, s.Epoch())...)
+	st := s.State()
+	return c.JSON(http.StatusCreated, wire.Opened{
+		StreamID: id, Seq: st.Received, DurableSeq: st.Durable, Epoch: s.Epoch(), Status: st.Status,
+	})
+}
+
+// resume answers an open of a stream that is there: where its producer goes on,
+// or how it ended.
+func (r *Router) resume(ctx context.Context, id string) (wire.Opened, error) {
+	if s, ok := r.cfg.Actors.Stream(id); ok {
+		st := s.State()
+		return wire.Opened{
+			StreamID: id, Seq: st.Received, DurableSeq: st.Durable, Epoch: s.Epoch(), Status: st.Status,
+		}, nil
+	}
+	row, err := r.cfg.Store.Get(ctx, id)
+	switch {
+	case err != nil:
+		return wire.Opened{}, err
+	case !row.Status.Ended():
+		return wire.Opened{}, plane.ErrHeld
+	}
+	return wire.Opened{StreamID: id, Seq: row.Seq, DurableSeq: row.Seq, Epoch: row.Epoch, Status: row.Status}, nil
+}
+
+// live returns the stream that is live or lingering here, or why there is none.
+func (r *Router) live(c echo.Context) (*plane.Stream, error) {
+	id := streamID(c)
+	if s, ok := r.cfg.Actors.Stream(id); ok {
+		return s, nil
+	}
+	row, err := r.cfg.Store.Get(c.Request().Context(), id)
+	switch {
+	case err != nil:
+		return nil, err
+	case row.Status.Ended():
+		return nil, wire.Detail(plane.ErrClosed, "the stream has ended: %s", row.Status)
+	case row.Status == plane.StatusStreaming:
+		return nil, plane.ErrHeld
+	default:
+		return nil, wire.Detail(plane.ErrNotFound, "the stream has not been opened yet")
+	}
+}
+
+// flush answers when everything appended so far is durable.
+func (r *Router) flush(c echo.Context) error {
+	s, err := r.live(c)
+	if err != nil {
+		return err
+	}
+	if _, err := s.Flush(c.Request().Context()); err != nil {
+		return err
+	}
+	st := s.State()
+	return c.JSON(http.StatusOK, wire.Ack{Seq: st.Received, DurableSeq: st.Durable})
+}
+
+// close seals a stream complete, or cancelled if it was asked to stop.
+func (r *Router) close(c echo.Context) error {
+	var body wire.Close
+	if err := r.decode(c, &body); err != nil {
+		return err
+	}
+	switch body.Status {
+	case "", plane.StatusComplete:
+		return r.seal(c, (*plane.Stream).Close)
+	case plane.StatusInterrupted:
+		return r.seal(c, (*plane.Stream).Interrupt)
+	default:
+		return wire.Detail(wire.ErrBadRequest, "status is complete or interrupted")
+	}
+}
+
+// fail seals a stream with an error.
+func (r *Router) fail(c echo.Context) error {
+	var body wire.Fail
+	if err := r.decode(c, &body); err != nil {
+		return err
+	}
+	return r.seal(c, func(s *plane.Stream, ctx context.Context) (plane.Ending, error) {
+		return s.Fail(ctx, body.Error)
+	})
+}
+
+// seal ends a stream. A repeat answers what the first one did, also when the
+// stream is not in memory any more.
+func (r *Router) seal(c echo.Context, end func(*plane.Stream, context.Context) (plane.Ending, error)) error {
+	s, err := r.live(c)
+	if errors.Is(err, plane.ErrClosed) {
+		row, err := r.cfg.Store.Get(c.Request().Context(), streamID(c))
+		return answer(c, http.StatusOK, wire.Sealed{Status: row.Status, Seq: row.Seq, DurableSeq: row.Seq}, err)
+	}
+	if err != nil {
+		return err
+	}
+	ending, err := end(s, c.Request().Context())
+	return answer(c, http.StatusOK, wire.Sealed{Status: ending.Status, Seq: ending.Seq, DurableSeq: ending.Seq}, err)
+}
+
+// cancel asks a stream to stop: by its row, which is the truth, and at once
+// where its actor is here.
+func (r *Router) cancel(c echo.Context) error {
+	id := streamID(c)
+	row, err := r.cfg.Store.Cancel(c.Request().Context(), id)
+	if err != nil {
+		return err
+	}
+	sealed := wire.Sealed{Status: row.Status, Seq: row.Seq, DurableSeq: row.Seq}
+	if s, ok := r.cfg.Actors.Stream(id); ok {
+		s.Cancel()
+		st := s.State()
+		sealed = wire.Sealed{Status: st.Status, Seq: st.Seq, DurableSeq: st.Durable}
+	}
+	return c.JSON(http.StatusAccepted, sealed)
+}
+
+// list answers a page of streams, ordered by id.
+func (r *Router) list(c echo.Context) error {
+	limit := r.limits.ListPage
+	if s := c.QueryParam("limit"); s != "" {
+		n, err := strconv.Atoi(s)
+		if err != nil || n < 1 {
+			return wire.Detail(wire.ErrBadRequest, "limit is a number from 1 to %d", limit)
+		}
+		limit = min(limit, n)
+	} else {
+		limit = min(limit, 100)
+	}
+	status := plane.Status(c.QueryParam("status"))
+	if status != "" && status != plane.StatusPending && status != plane.StatusStreaming && !status.Ended() {
+		return wire.Detail(wire.ErrBadRequest, "status is pending, streaming, complete, cancelled, error or interrupted")
+	}
+	rows, err := r.cfg.Store.List(c.Request().Context(), store.Query{
+		Status: status, Prefix: c.QueryParam("prefix"), After: c.QueryParam("after"), Limit: limit,
+	})
+	if err != nil {
+		return err
+	}
+	page := wire.Listing{Streams: make([]wire.Stream, len(rows))}
+	for i, row := range rows {
+		page.Streams[i] = describe(row)
+	}
+	if len(rows) == limit {
+		page.Next = rows[limit-1].ID
+	}
+	return c.JSON(http.StatusOK, page)
+}
+
+func describe(row store.Stream) wire.Stream {
+	s := wire.Stream{
+		StreamID: row.ID, Status: row.Status, Seq: row.Seq, Epoch: row.Epoch, Error: row.Error,
+		Producer: row.Producer, Meta: row.Meta, CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt,
+	}
+	if !row.EndedAt.IsZero() {
+		s.EndedAt = &row.EndedAt
+	}
+	return s
+}
+
+// snapshot answers a stream with its text: what is produced where it is live,
+// else what is durable.
+func (r *Router) snapshot(c echo.Context) error {
+	ctx, id := c.Request().Context(), streamID(c)
+	row, err := r.cfg.Store.Get(ctx, id)
+	if err != nil {
+		return err
+	}
+	snap := wire.Snapshot{Stream: describe(row), DurableSeq: row.Seq}
+	if s, ok := r.cfg.Actors.Stream(id); ok {
+		if text, from := s.Text(); from == 0 {
+			st := s.State()
+			snap.Text, snap.Seq, snap.DurableSeq = text, plane.Units(text), st.Durable
+			return c.JSON(http.StatusOK, snap)
+		}
+	}
+	for page := (store.Page{}); ; {
+		if page, err = r.cfg.Store.Text(ctx, id, page.From+plane.Units(page.Text), r.limits.PageUnits); err != nil {
+			return err
+		}
+		snap.Text += page.Text
+		if snap.DurableSeq, snap.Seq, snap.Status = page.Seq, page.Seq, page.Status; page.From+plane.Units(page.Text) >= page.Seq {
+			return c.JSON(http.StatusOK, snap)
+		}
+	}
+}
+
+// decode reads a small optional JSON body.
+func (r *Router) decode(c echo.Context, into any) error {
+	body, err := r.body(c, maxBody)
+	if err != nil || len(body) == 0 {
+		return err
+	}
+	if err := json.Unmarshal(body, into); err != nil {
+		return wire.Detail(wire.ErrBadRequest, "the body is not the JSON that this call takes: %v", err)
+	}
+	return nil
+}
+
+// answer writes v, unless err.
+func answer(c echo.Context, status int, v any, err error) error {
+	if err != nil {
+		return err
+	}
+	return c.JSON(status, v)
+}
+
+// bodyDeadline bounds how long the client may take to send its body.
+func (r *Router) bodyDeadline(c echo.Context) {
+	// Not every ResponseWriter has deadlines (httptest's has none).
+	_ = http.NewResponseController(c.Response()).SetReadDeadline(time.Now().Add(r.limits.BodyTime))
+}

@@ -1,0 +1,82 @@
+package wire
+
+import (
+	"encoding/json"
+	"time"
+
+	"rillkeep.dev/rillkeep/plane"
+)
+
+// Open is the body of an open; all of it is optional.
+type Open struct {
+	Producer string          `json:"producer,omitempty"`
+	Meta     json.RawMessage `json:"meta,omitempty"`
+	Resume   bool            `json:"resume,omitempty"` // a stream that is there is no error
+}
+
+// Opened answers an open.
+type Opened struct {
+	StreamID   string       `json:"streamId"`
+	Seq        int64        `json:"seq"` // where the next append starts
+	DurableSeq int64        `json:"durableSeq"`
+	Epoch      int64        `json:"epoch"`
+	Status     plane.Status `json:"status"`
+}
+
+// Ack answers an append or a flush, and is a line of a pump's answer.
+type Ack struct {
+	Seq        int64 `json:"seq"` // where the next append starts
+	DurableSeq int64 `json:"durableSeq"`
+	Done       bool  `json:"done,omitempty"`      // the pump's last line
+	Cancelled  bool  `json:"cancelled,omitempty"` // last line: the stream was asked to stop
+}
+
+// PumpLine is a line of a pump's answer: an Ack, or the error that ended it.
+type PumpLine struct {
+	Ack
+	Error *Error `json:"error,omitempty"`
+}
+
+// Close is the body of a close; Status is complete (the default) or interrupted.
+type Close struct {
+	Status plane.Status `json:"status,omitempty"`
+}
+
+// Fail is the body of a fail.
+type Fail struct {
+	Error string `json:"error"`
+}
+
+// Sealed answers a close, a fail or a cancel.
+type Sealed struct {
+	Status     plane.Status `json:"status"`
+	Seq        int64        `json:"seq"`
+	DurableSeq int64        `json:"durableSeq"`
+}
+
+// Stream is a stream in a listing.
+type Stream struct {
+	StreamID  string          `json:"streamId"`
+	Status    plane.Status    `json:"status"`
+	Seq       int64           `json:"seq"` // durable length
+	Epoch     int64           `json:"epoch"`
+	Error     string          `json:"error,omitempty"`
+	Producer  string          `json:"producer,omitempty"`
+	Meta      json.RawMessage `json:"meta,omitempty"`
+	CreatedAt time.Time       `json:"createdAt"`
+	UpdatedAt time.Time       `json:"updatedAt"`
+	EndedAt   *time.Time      `json:"endedAt,omitempty"`
+}
+
+// Listing is a page of streams, ordered by id.
+type Listing struct {
+	Streams []Stream `json:"streams"`
+	Next    string   `json:"next,omitempty"` // the after of the next page
+}
+
+// Snapshot is a stream with its text.
+type Snapshot struct {
+	Stream
+	DurableSeq int64  `json:"durableSeq"`
+	Text       string `json:"text"`
+}
