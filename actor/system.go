@@ -45,6 +45,7 @@ type Access struct {
 	Principal any // who, as the caller of Subscribe knows it
 	StreamID  string
 	From      int64 // the offset to read from
+	Epoch     int64 // the epoch in which From was given out; 0 is not known
 }
 
 // System holds a node's activations. Its methods are safe for concurrent use.
@@ -201,7 +202,11 @@ func (y *System) Subscribe(ctx context.Context, access Access) (*plane.Cursor, e
 	if a.stream == nil {
 		return plane.Absent(), nil
 	}
-	return a.stream.Join(access.From), nil
+	from := access.From
+	if access.Epoch != 0 && access.Epoch < a.stream.Epoch() {
+		from = 0 // what the reader has is another epoch's; this one began with nothing
+	}
+	return a.stream.Join(from), nil
 }
 
 // ended starts the linger of a stream that has ended for its readers. One whose

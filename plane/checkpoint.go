@@ -123,7 +123,7 @@ func (s *Stream) start(retries int) {
 		to = s.text.floor(s.durable + s.cfg.Policy.MaxSlice)
 	}
 	slice := Slice{ID: s.id, Token: s.token, From: s.durable, Seq: to, Text: s.text.slice(s.durable, to)}
-	s.inFlight, s.forced, s.overdue = true, false, false
+	s.inFlight, s.forced, s.overdue, s.aim = true, false, false, s.text.end()
 	s.disarm()
 	if !slices.Contains(s.tried, to) {
 		s.tried = append(s.tried, to)
@@ -238,7 +238,7 @@ func (s *Stream) settle(slice Slice, out outcome) {
 		s.standDown(out.err)
 	case out.err != nil:
 		s.failed++
-		s.answer(slice.Seq, out.err)
+		s.answer(s.aim, out.err)
 	default:
 		s.failed = 0
 		s.tried = s.tried[:0]
@@ -312,7 +312,7 @@ func (s *Stream) next() {
 	case s.failed > 0:
 		s.disarm()
 		s.arm(p.backoff(s.failed))
-	case s.overdue || len(s.waiters) > 0 || s.outstanding() >= p.Units:
+	case s.overdue || len(s.waiters) > 0 || s.durable < s.aim || s.outstanding() >= p.Units:
 		s.start(p.Retries)
 	default:
 		s.arm(p.Interval)

@@ -58,8 +58,9 @@ func (s *Stream) stale() Frame {
 	return Frame{Kind: KindStale, FloorSeq: s.floor, DurableSeq: s.durable}
 }
 
-// Poll returns the next frame, if there is one now. If not, more is closed when
-// there may be one; more is nil after the terminal frame.
+// Poll returns the next frame, if there is one now. If it leaves no other, or
+// there was none, more is closed when there may be one. more is nil, too, after
+// the terminal frame.
 func (c *Cursor) Poll() (f Frame, ok bool, more <-chan struct{}) {
 	if c.closed {
 		return Frame{}, false, nil
@@ -83,17 +84,26 @@ func (c *Cursor) Poll() (f Frame, ok bool, more <-chan struct{}) {
 	case c.pos < s.floor || lagging:
 		return c.leave(s.stale()), true, nil
 	case c.pos < end:
-		return c.chunk(end), true, nil
+		f = c.chunk(end)
+		if c.pos == end && max(s.mark, c.mark) <= c.told && s.end == nil {
+			more = s.wait()
+		}
+		return f, true, more
 	case max(s.mark, c.mark) > c.told:
 		c.told = max(s.mark, c.mark)
 		return s.share(Frame{Kind: KindDurable, Seq: c.told}), true, nil
 	case s.end != nil:
 		return c.leave(*s.end), true, nil
 	}
+	return Frame{}, false, s.wait()
+}
+
+// wait returns the channel that is closed at the next change. s.mu is held.
+func (s *Stream) wait() <-chan struct{} {
 	if s.tip == nil {
 		s.tip = make(chan struct{})
 	}
-	return Frame{}, false, s.tip
+	return s.tip
 }
 
 // chunk returns the text at the cursor, as much as a frame takes. s.mu is held.

@@ -57,6 +57,9 @@ type Frame struct {
 	// JSON form: it shows in the resume point.
 	Epoch int64
 
+	malformed bool // as it was read, a field was missing or not of its type
+	optional  bool // of an unknown kind, but the reader may do without it
+
 	shared *shared // the bytes made of the frame for all who are sent it
 }
 

@@ -76,7 +76,8 @@ func (s *Stream) admit(ctx context.Context) error {
 
 // push appends delta and releases s.mu, which is held.
 func (s *Stream) push(delta string) error {
-	if s.text.end()+int64(len(delta)) > s.cfg.Policy.MaxUnits && s.received()+Units(delta) > s.cfg.Policy.MaxUnits {
+	room := s.cfg.Policy.MaxUnits - s.text.end()
+	if int64(len(s.in.held)+len(delta)) > room && Units(s.in.held+delta) > room {
 		s.mu.Unlock()
 		return ErrTooLong
 	}

@@ -38,6 +38,7 @@ type Stream struct {
 	room    chan struct{} // closed when text became durable; nil while no push waits
 
 	inFlight bool    // a round or the seal runs
+	aim      int64   // what was produced when the round began: rounds go on to here, or flushes to here fail
 	forced   bool    // a flush came that the running round does not cover
 	overdue  bool    // the interval passed while a round ran
 	failed   int     // rounds that failed in a row

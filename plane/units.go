@@ -22,6 +22,22 @@ func Units(s string) int64 {
 	return n
 }
 
+// Skip returns s without its first n UTF-16 code units. Where n lies inside a
+// pair the whole character stays.
+func Skip(s string, n int64) string {
+	for n > 0 && s != "" {
+		size, units := 1, int64(1)
+		if s[0] >= utf8.RuneSelf {
+			size, units = step(s)
+		}
+		if units > n {
+			break
+		}
+		s, n = s[size:], n-units
+	}
+	return s
+}
+
 // step returns the size in bytes and units of the first character of s, which
 // is not ASCII.
 func step(s string) (size int, units int64) {

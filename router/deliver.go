@@ -4,12 +4,16 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math/rand/v2"
 	"net/http"
 	"os"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/labstack/echo/v4"
 
+	"rillkeep.dev/rillkeep/plane"
 	"rillkeep.dev/rillkeep/router/auth"
 	"rillkeep.dev/rillkeep/router/sse"
 	"rillkeep.dev/rillkeep/router/wire"
@@ -18,144 +22,186 @@ import (
 // Why a reader's connection ended, as the metrics and the log say it.
 const (
 	reasonEnd    = "end"    // it was sent the terminal frame
-	reasonGone   = "gone"   // the client left, or the node stops
+	reasonGone   = "gone"   // the client left
+	reasonStop   = "stop"   // the node stops
 	reasonStall  = "stall"  // it took nothing for Limits.Stall
 	reasonDenied = "denied" // its authorization is over
 )
 
-// batch bounds what is written before a flush, in bytes.
-const batch = 64 << 10
+// minRetry is how long an EventSource waits at least before it reconnects, in
+// milliseconds.
+const minRetry = 1000
 
-// deliver sends a source's frames to a reader until the terminal one. The
-// goroutine is the request's own; frames that readers share are encoded once
-// for all of them.
+// What is sent at once, at the most: more is the next write's.
+const (
+	batchFrames = 16
+	batchBytes  = 64 << 10
+)
+
+// readers are the connections that this router sends frames to. Those that were
+// taken over from the HTTP server are not the server's to end any more.
+type readers struct {
+	tasks sync.WaitGroup
+	stop  context.Context // done when they are to end
+	end   context.CancelFunc
+}
+
+// deliver sends a source's frames to a reader until the terminal one. Where the
+// connection can be had, it goes on in a goroutine of its own, which needs a
+// fraction of the memory of the HTTP server's; else in the request's.
 func (r *Router) deliver(c echo.Context, from source) error {
 	if !r.cfg.Metrics.admitReader(r.limits.Readers) {
+		from.Close()
 		return wire.Detail(wire.ErrUnavailable, "the node has as many readers as it may")
 	}
-	defer r.cfg.Metrics.readerLeft()
-	d := delivery{
-		router: r, ctx: c.Request().Context(), w: c.Response().Writer,
-		control: http.NewResponseController(c.Response().Writer),
+	d := &delivery{
+		router: r, id: streamID(c), grant: c.Get(grantKey).(auth.Grant), from: from,
+		signal: make(chan struct{}, 1),
 	}
-	c.Response().Committed = true // what follows is not echo's to count or answer
-	reason := d.run(from, func() bool { return r.stillAllowed(c) })
-	r.cfg.Metrics.readerClosed(reason)
-	r.log.LogAttrs(context.Background(), slog.LevelDebug, "reader left",
-		slog.String("stream", streamID(c)), slog.String("reason", reason))
+	c.Response().Committed = true // what follows is not echo's to answer
+	req, w := c.Request(), c.Response().Writer
+	conn, err := takeOver(req, w, r.limits.Stall, d.gone)
+	switch {
+	case errors.Is(err, http.ErrNotSupported):
+		d.to = newResponse(req, w, r.limits.Stall, d.gone)
+		d.run()
+	case err != nil:
+		d.closed(reasonGone)
+	default:
+		d.to = conn
+		r.readers.tasks.Go(d.run)
+	}
 	return nil
 }
 
-// delivery is one reader's connection.
+// delivery is one reader: frames from a source to a connection.
 type delivery struct {
-	router  *Router
-	ctx     context.Context
-	w       http.ResponseWriter
-	control *http.ResponseController
+	router *Router
+	id     string
+	grant  auth.Grant
+	from   source
+	to     connection
+	batch  [batchFrames][]byte
 
-	renewAt time.Time // when the write deadline is set anew
+	// What makes a reader that waits for its stream look up: one channel, so
+	// that the wait is for two things and not for five.
+	signal chan struct{} // holds one
+	beat   atomic.Bool   // it is time to ping, or to check the authorization
+	over   atomic.Value  // the reason to end, a string
 }
 
-func (d *delivery) run(from source, allowed func() bool) (reason string) {
-	sse.SetHeaders(d.w.Header())
-	d.w.WriteHeader(http.StatusOK)
-	limits := d.router.limits
-	now := time.Now()
-	ping, check := now.Add(limits.Ping), now.Add(limits.Recheck)
-	beat := time.NewTimer(min(limits.Ping, limits.Recheck))
-	defer beat.Stop()
+func (d *delivery) run() {
+	defer d.to.close()
+	d.closed(d.deliver())
+}
 
-	if err := d.write(sse.Retry); err != nil {
-		return d.failed(err)
+// closed takes note that the reader is gone.
+func (d *delivery) closed(reason string) {
+	d.from.Close()
+	m := d.router.cfg.Metrics
+	m.readerLeft()
+	m.readerClosed(reason)
+	d.router.log.LogAttrs(context.Background(), slog.LevelDebug, "reader left",
+		slog.String("stream", d.id), slog.String("reason", reason))
+}
+
+// interrupt makes the reader's connection end for this reason, if it does not
+// end first.
+func (d *delivery) interrupt(reason string) {
+	d.over.CompareAndSwap(nil, reason)
+	d.wake()
+}
+
+func (d *delivery) gone() { d.interrupt(reasonGone) }
+
+func (d *delivery) tick() {
+	d.beat.Store(true)
+	d.wake()
+}
+
+func (d *delivery) wake() {
+	select {
+	case d.signal <- struct{}{}:
+	default:
 	}
+}
+
+// deliver sends until there is a reason not to.
+func (d *delivery) deliver() (reason string) {
+	defer context.AfterFunc(d.router.readers.stop, func() { d.interrupt(reasonStop) })()
+	limits := d.router.limits
+	pingAt, checkAt := time.Now().Add(limits.Ping), time.Now().Add(limits.Recheck)
+	timer := time.AfterFunc(min(limits.Ping, limits.Recheck), d.tick)
+	defer timer.Stop()
+	// Readers of a node that died should not all come back at once.
+	err := d.to.send([][]byte{sse.Retry(minRetry + rand.IntN(minRetry))})
 	for {
-		more, err := d.drain(from)
+		var more <-chan struct{}
+		if err == nil {
+			more, err = d.drain()
+		}
 		switch {
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			return reasonStall
 		case err != nil:
-			return d.failed(err)
+			return reasonGone
 		case more == nil:
 			return reasonEnd
 		}
 		select {
 		case <-more:
 			continue
-		case <-d.ctx.Done():
-			return reasonGone
-		case now = <-beat.C:
+		case <-d.signal:
 		}
-		if !now.Before(check) {
-			if !allowed() {
+		if reason, ok := d.over.Load().(string); ok {
+			return reason
+		}
+		if !d.beat.Swap(false) {
+			continue
+		}
+		now := time.Now()
+		if !now.Before(checkAt) {
+			if !d.allowed(now) {
 				return reasonDenied
 			}
-			check = check.Add(limits.Recheck)
+			checkAt = checkAt.Add(limits.Recheck)
 		}
-		if !now.Before(ping) {
-			if err := d.ping(); err != nil {
-				return d.failed(err)
-			}
-			ping = ping.Add(limits.Ping)
+		if !now.Before(pingAt) {
+			err = d.to.send([][]byte{sse.Ping})
+			pingAt = pingAt.Add(limits.Ping)
 		}
-		beat.Reset(max(0, min(time.Until(ping), time.Until(check))))
+		timer.Reset(max(0, min(time.Until(pingAt), time.Until(checkAt))))
 	}
 }
 
-// drain writes what the source has now, and returns what to wait for: nil after
+// drain sends what the source has now, and returns what to wait for: nil after
 // the terminal frame.
-func (d *delivery) drain(from source) (more <-chan struct{}, err error) {
-	frames, bytes := 0, 0
-	defer func() { d.router.cfg.Metrics.sent(frames, bytes) }()
+func (d *delivery) drain() (more <-chan struct{}, err error) {
 	for {
-		f, ok, more := from.Poll()
-		if !ok {
-			return more, d.control.Flush()
+		frames, bytes, ok := 0, 0, true
+		for ok && more == nil && frames < batchFrames && bytes < batchBytes {
+			var f plane.Frame
+			if f, ok, more = d.from.Poll(); ok {
+				d.batch[frames] = f.Encoded(sse.Append)
+				bytes += len(d.batch[frames])
+				frames++
+			}
 		}
-		wire := f.Encoded(sse.Append)
-		if err := d.write(wire); err != nil {
-			return nil, err
-		}
-		frames++
-		if bytes += len(wire); bytes >= batch {
-			if err := d.control.Flush(); err != nil {
+		if frames > 0 {
+			if err := d.to.send(d.batch[:frames]); err != nil {
 				return nil, err
 			}
+			clear(d.batch[:frames])
 			d.router.cfg.Metrics.sent(frames, bytes)
-			frames, bytes = 0, 0
+		}
+		if !ok || more != nil {
+			return more, nil
 		}
 	}
 }
 
-// write puts b on its way with a deadline, renewed so that a write always has
-// at least Limits.Stall, without setting it for each.
-func (d *delivery) write(b []byte) error {
-	if now := time.Now(); !now.Before(d.renewAt) {
-		slack := d.router.limits.Stall / 8
-		// Not every ResponseWriter has deadlines (httptest's has none).
-		_ = d.control.SetWriteDeadline(now.Add(d.router.limits.Stall + slack))
-		d.renewAt = now.Add(slack)
-	}
-	_, err := d.w.Write(b)
-	return err
-}
-
-func (d *delivery) ping() error {
-	if err := d.write(sse.Ping); err != nil {
-		return err
-	}
-	return d.control.Flush()
-}
-
-func (d *delivery) failed(err error) string {
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return reasonStall
-	}
-	return reasonGone
-}
-
-// stillAllowed asks again whether a reader may read: tokens expire.
-func (r *Router) stillAllowed(c echo.Context) bool {
-	grant, err := r.grant(c.Request())
-	if err != nil {
-		return false
-	}
-	return grant.Allows(auth.Read, streamID(c))
+// allowed asks again whether the reader may read: tokens expire.
+func (d *delivery) allowed(now time.Time) bool {
+	expires := d.grant.Expires()
+	return d.grant.Allows(auth.Read, d.id) && (expires.IsZero() || now.Before(expires))
 }

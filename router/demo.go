@@ -39,17 +39,6 @@ func (d *demos) start(play func()) bool {
 	return true
 }
 
-func (d *demos) wait(ctx context.Context) error {
-	done := make(chan struct{})
-	go func() { d.tasks.Wait(); close(done) }()
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
 // demo plays the sample response into a new stream.
 func (r *Router) demo(c echo.Context) error {
 	id := streamID(c)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"rillkeep.dev/rillkeep/plane"
+	"rillkeep.dev/rillkeep/router/sse"
 	"rillkeep.dev/rillkeep/store"
 )
 
@@ -14,7 +15,7 @@ import (
 // with a deadline, and costs only its own reader.
 type durableSource struct {
 	store store.Store
-	ctx   context.Context // the request's
+	ctx   context.Context // of all readers of the node
 	id    string
 	pos   int64
 	page  int64         // units read at once
@@ -28,20 +29,27 @@ type durableSource struct {
 	waited chan struct{} // closed when it is time to look again
 }
 
-// follow returns a source at offset from, limited to the durable text. It
+// follow returns a source at the reader's position, limited to the durable text. It
 // answers plane.ErrNotFound if there is no such stream. A reader that has an
 // open frame gets another only if it is ahead of the durable text: it rewinds.
-func (r *Router) follow(ctx context.Context, id string, from int64, open bool) (source, error) {
+func (r *Router) follow(id string, at sse.Position, open bool) (source, error) {
 	d := &durableSource{
-		store: r.cfg.Store, ctx: ctx, id: id, pos: from,
+		store: r.cfg.Store, ctx: r.readers.stop, id: id, pos: at.Offset,
 		page: r.limits.PageUnits, every: r.limits.DurablePoll, limit: r.limits.Stall,
 	}
 	page, err := d.read()
 	if err != nil {
 		return nil, err
 	}
+	if at.Epoch != 0 && at.Epoch < page.Epoch && page.From > 0 {
+		// What the reader has is another epoch's; this one began with nothing.
+		d.pos = 0
+		if page, err = d.read(); err != nil {
+			return nil, err
+		}
+	}
 	d.pos = page.From
-	if open || page.From < from {
+	if open || page.From < at.Offset {
 		d.queue = append(d.queue, plane.Frame{
 			Kind: plane.KindOpen, StreamID: id, From: page.From, Seq: page.Seq, DurableSeq: page.Seq,
 			Ended: page.Status.Ended(), Epoch: page.Epoch,
@@ -61,7 +69,7 @@ func (d *durableSource) read() (store.Page, error) {
 func (d *durableSource) take(page store.Page) {
 	if page.Text != "" {
 		f := plane.Frame{Kind: plane.KindChunk, From: page.From, Text: page.Text, Epoch: page.Epoch}
-		f.Seq = page.From + plane.Units(page.Text)
+		f.Seq = page.End()
 		d.queue = append(d.queue, f)
 		d.pos = f.Seq
 	}
@@ -71,7 +79,7 @@ func (d *durableSource) take(page store.Page) {
 	if page.Status.Ended() {
 		d.queue = append(d.queue, plane.Frame{
 			Kind: plane.KindEnd, Seq: page.Seq, Status: page.Status,
-			Error: page.Error, HasError: page.Status == plane.StatusError, Epoch: page.Epoch,
+			Error: page.Error, HasError: page.HasError, Epoch: page.Epoch,
 		})
 		d.done = true
 		return

@@ -114,13 +114,15 @@ func (p pump) ack() wire.Ack {
 // finish writes the last line.
 func (p pump) finish(err error) {
 	last := wire.PumpLine{Ack: p.ack()}
-	var damaged *upstream.DataError
+	var reported *upstream.Error
 	switch {
-	case err == nil:
+	case err == nil, errors.Is(err, upstream.ErrEmpty):
 		last.Done, last.Cancelled = true, p.s.IsCancelled()
-	case errors.As(err, &damaged):
+	case errors.Is(err, upstream.ErrTooLong):
+		last.Error = wire.FromError(wire.Detail(wire.ErrTooLarge, "%v", err))
+	case errors.Is(err, upstream.ErrMalformed), errors.As(err, &reported):
 		last.Error = wire.FromError(wire.Detail(wire.ErrBadRequest, "%v", err))
-	case errors.Is(err, io.ErrUnexpectedEOF):
+	case errors.Is(err, upstream.ErrTruncated):
 		last.Error = wire.FromError(wire.Detail(wire.ErrBadRequest, "the body did not arrive whole"))
 	default:
 		last.Error = wire.FromError(err)

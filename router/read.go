@@ -1,7 +1,6 @@
 package router
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"strings"
@@ -31,11 +30,10 @@ func (r *Router) read(c echo.Context) error {
 	case over: // an EventSource that has it all: 204 stops its reconnecting
 		return c.NoContent(http.StatusNoContent)
 	}
-	from, err := r.source(c, at.Offset)
+	from, err := r.source(c, at)
 	if err != nil {
 		return err
 	}
-	defer from.Close()
 	return r.deliver(c, from)
 }
 
@@ -47,48 +45,48 @@ func (r *Router) over(c echo.Context, at sse.Position) (bool, error) {
 	}
 	if s, ok := r.cfg.Actors.Stream(streamID(c)); ok {
 		st := s.State()
-		return st.Status.Ended() && at.Offset >= st.Durable, nil
+		return st.Status.Ended() && at.Epoch >= s.Epoch() && at.Offset >= st.Durable, nil
 	}
 	row, err := r.cfg.Store.Get(c.Request().Context(), streamID(c))
 	if errors.Is(err, plane.ErrNotFound) {
 		return false, nil
 	}
-	return err == nil && row.Status.Ended() && at.Offset >= row.Seq, err
+	return err == nil && row.Status.Ended() && at.Epoch >= row.Epoch && at.Offset >= row.Seq, err
 }
 
 // source is where a reader's frames come from. Poll returns the next frame if
-// there is one now; if not, more is closed when there may be one, or nil after
-// the terminal frame.
+// there is one now. If it leaves no other, or there was none, more is closed when
+// there may be one; it is nil, too, after the terminal frame.
 type source interface {
 	Poll() (f plane.Frame, ok bool, more <-chan struct{})
 	Close()
 }
 
 // source returns the frames of the plane that the reader asked for.
-func (r *Router) source(c echo.Context, from int64) (source, error) {
+func (r *Router) source(c echo.Context, at sse.Position) (source, error) {
 	id := streamID(c)
 	switch c.QueryParam("plane") {
 	case "live":
-		return r.subscribe(c, from)
+		return r.subscribe(c, at)
 	case "durable":
-		return r.follow(c.Request().Context(), id, from, true)
+		return r.follow(id, at, true)
 	case "", "auto":
 		if _, ok := r.cfg.Actors.Stream(id); !ok {
-			return r.follow(c.Request().Context(), id, from, true)
+			return r.follow(id, at, true)
 		}
-		live, err := r.subscribe(c, from)
+		live, err := r.subscribe(c, at)
 		if err != nil {
 			return nil, err
 		}
-		return &autoSource{router: r, ctx: c.Request().Context(), id: id, live: live, from: from}, nil
+		return &autoSource{router: r, id: id, live: live, at: at}, nil
 	default:
 		return nil, wire.Detail(wire.ErrBadRequest, "plane is auto, live or durable")
 	}
 }
 
-func (r *Router) subscribe(c echo.Context, from int64) (*plane.Cursor, error) {
+func (r *Router) subscribe(c echo.Context, at sse.Position) (*plane.Cursor, error) {
 	return r.cfg.Actors.Subscribe(c.Request().Context(), actor.Access{
-		Principal: c.Get(grantKey), StreamID: streamID(c), From: from,
+		Principal: c.Get(grantKey), StreamID: streamID(c), From: at.Offset, Epoch: at.Epoch,
 	})
 }
 
@@ -96,9 +94,8 @@ func (r *Router) subscribe(c echo.Context, from int64) (*plane.Cursor, error) {
 // from where the reader is. The reader sees one open and one end.
 type autoSource struct {
 	router *Router
-	ctx    context.Context // the request's
 	id     string
-	from   int64 // where the reader is
+	at     sse.Position // where the reader is
 	live   *plane.Cursor
 	opened bool
 	rest   source // the durable plane, once the live one could not go on
@@ -113,16 +110,17 @@ func (a *autoSource) Poll() (plane.Frame, bool, <-chan struct{}) {
 	case !ok:
 		return f, ok, more
 	case f.Kind == plane.KindStale || f.Kind == plane.KindAbsent:
-		rest, err := a.router.follow(a.ctx, a.id, a.from, !a.opened)
+		rest, err := a.router.follow(a.id, a.at, !a.opened)
 		if err != nil {
 			return plane.Frame{Kind: plane.KindAbsent}, true, nil
 		}
 		a.rest = rest
 		return a.rest.Poll()
 	case f.Kind == plane.KindOpen:
-		a.opened, a.from = true, f.From
+		a.opened = true
+		a.at = sse.Position{Offset: f.From, Epoch: f.Epoch}
 	case f.Kind == plane.KindChunk:
-		a.from = f.Seq
+		a.at.Offset = f.Seq
 	}
 	return f, true, more
 }

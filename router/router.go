@@ -77,7 +77,9 @@ type Router struct {
 	limits Limits
 	log    *slog.Logger
 	echo   *echo.Echo
-	demos  demos
+
+	readers readers
+	demos   demos
 }
 
 // New returns a router for cfg.
@@ -89,6 +91,7 @@ func New(cfg Config) (*Router, error) {
 	if r.log == nil {
 		r.log = slog.New(slog.DiscardHandler)
 	}
+	r.readers.stop, r.readers.end = context.WithCancel(context.Background())
 	r.routes()
 	return r, nil
 }
@@ -124,9 +127,29 @@ func (r *Router) routes() {
 // ServeHTTP implements http.Handler.
 func (r *Router) ServeHTTP(w http.ResponseWriter, req *http.Request) { r.echo.ServeHTTP(w, req) }
 
-// Wait returns when the streams that the node plays itself have been played, or
-// ctx is done.
-func (r *Router) Wait(ctx context.Context) error { return r.demos.wait(ctx) }
+// Close ends the connections of readers, and returns when they and the samples
+// that the node plays itself have ended, or ctx is done. The samples end with
+// their streams.
+func (r *Router) Close(ctx context.Context) error {
+	r.readers.end()
+	return r.Wait(ctx)
+}
+
+// Wait is Close, but lets the readers take the end of their streams.
+func (r *Router) Wait(ctx context.Context) error {
+	done := make(chan struct{})
+	go func() {
+		r.readers.tasks.Wait()
+		r.demos.tasks.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
 
 // Authorize is what an actor.System asks before a reader joins: the principal
 // is the grant that its request came with.

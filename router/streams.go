@@ -6,12 +6,12 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
 
 	"rillkeep.dev/rillkeep/plane"
-	"rillkeep.dev/rillkeep/router/auth"
 	"rillkeep.dev/rillkeep/router/wire"
 	"rillkeep.dev/rillkeep/store"
 )
@@ -188,10 +188,10 @@ func (r *Router) list(c echo.Context) error {
 func describe(row store.Stream) wire.Stream {
 	s := wire.Stream{
 		StreamID: row.ID, Status: row.Status, Seq: row.Seq, Epoch: row.Epoch, Error: row.Error,
-		Producer: row.Producer, Meta: row.Meta, CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt,
+		Producer: row.Producer, Meta: row.Meta, CreatedAt: row.Created, UpdatedAt: row.Updated,
 	}
-	if !row.EndedAt.IsZero() {
-		s.EndedAt = &row.EndedAt
+	if !row.Ended.IsZero() {
+		s.EndedAt = &row.Ended
 	}
 	return s
 }
@@ -212,12 +212,14 @@ func (r *Router) snapshot(c echo.Context) error {
 			return c.JSON(http.StatusOK, snap)
 		}
 	}
+	var text strings.Builder
 	for page := (store.Page{}); ; {
-		if page, err = r.cfg.Store.Text(ctx, id, page.From+plane.Units(page.Text), r.limits.PageUnits); err != nil {
+		if page, err = r.cfg.Store.Text(ctx, id, page.End(), store.MaxPage); err != nil {
 			return err
 		}
-		snap.Text += page.Text
-		if snap.DurableSeq, snap.Seq, snap.Status = page.Seq, page.Seq, page.Status; page.From+plane.Units(page.Text) >= page.Seq {
+		text.WriteString(page.Text)
+		if page.End() >= page.Seq {
+			snap.Text, snap.Seq, snap.DurableSeq, snap.Status, snap.Error = text.String(), page.Seq, page.Seq, page.Status, page.Error
 			return c.JSON(http.StatusOK, snap)
 		}
 	}

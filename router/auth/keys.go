@@ -141,12 +141,12 @@ func parseSecret(s string) (key, error) {
 // would be a secret that others know.
 func checkRaw(s string) error {
 	switch {
-	case strings.ContainsAny(s, " \t"):
-		return errors.New("secret has white space in it; write it as base64:")
 	case strings.Contains(s, "-----"):
 		return errors.New("part of a PEM block stands alone")
 	case strings.HasPrefix(s, "{"):
-		return errors.New("JSON is not a key; use PEM or base64:")
+		return errors.New("JSON is not a key; use PEM or base64")
+	case strings.ContainsAny(s, " \t"):
+		return errors.New("secret has white space in it; write it in base64")
 	}
 	der, err := decodeBase64(s)
 	if err != nil {

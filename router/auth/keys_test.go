@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"rillkeep.dev/rillkeep/router/auth"
 )
 
@@ -48,7 +50,7 @@ func publicPEM(tb testing.TB, key any) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}))
 }
 
-func parseKeys(tb testing.TB, text string) *auth.Keys {
+func parseKeys(tb rapid.TB, text string) *auth.Keys {
 	tb.Helper()
 	keys, err := auth.ParseKeys(text)
 	if err != nil {
@@ -57,7 +59,7 @@ func parseKeys(tb testing.TB, text string) *auth.Keys {
 	return keys
 }
 
-func mint(tb testing.TB, keys *auth.Keys, c auth.Claims) string {
+func mint(tb rapid.TB, keys *auth.Keys, c auth.Claims) string {
 	tb.Helper()
 	token, err := keys.Mint(c)
 	if err != nil {

@@ -102,7 +102,7 @@ func reason(err error) string {
 	case errors.Is(err, jwt.ErrTokenMalformed):
 		return "malformed"
 	case errors.Is(err, jwt.ErrTokenUnverifiable), errors.Is(err, jwt.ErrTokenSignatureInvalid):
-		return "signed with no key of ours"
+		return "not signed with a key of ours"
 	case errors.Is(err, jwt.ErrTokenExpired):
 		return "expired"
 	case errors.Is(err, jwt.ErrTokenNotValidYet):

@@ -73,6 +73,7 @@ type Node struct {
 	addr   net.Addr
 
 	serving errgroup.Group
+	failed  chan struct{}      // closed when the server ended by itself
 	stop    context.CancelFunc // ends all requests
 }
 
@@ -92,7 +93,7 @@ func Open(ctx context.Context, cfg Config) (_ *Node, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen: %w", err)
 	}
-	n := &Node{log: cfg.Logger, addr: listener.Addr()}
+	n := &Node{log: cfg.Logger, addr: listener.Addr(), failed: make(chan struct{})}
 	defer func() {
 		if err != nil {
 			_ = listener.Close()
@@ -140,9 +141,9 @@ func (n *Node) openStore(ctx context.Context, cfg Config) (err error) {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return fmt.Errorf("make data folder: %w", err)
 		}
-		n.store, err = sqlite.Open(ctx, filepath.Join(dir, "rillkeep.db"))
+		n.store, err = sqlite.Open(ctx, filepath.Join(dir, "rillkeep.db"), sqlite.Config{})
 	case strings.HasPrefix(cfg.Database, "postgres://"), strings.HasPrefix(cfg.Database, "postgresql://"):
-		n.store, err = postgres.Open(ctx, cfg.Database)
+		n.store, err = postgres.Open(ctx, cfg.Database, postgres.Config{})
 	default:
 		return fmt.Errorf("%w: the database is a postgres:// URL, or empty for the embedded store", plane.ErrPolicy)
 	}
@@ -217,6 +218,7 @@ func (n *Node) serve(listener net.Listener) {
 	}
 	n.serving.Go(func() error {
 		if err := n.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			close(n.failed)
 			return fmt.Errorf("serve: %w", err)
 		}
 		return nil
@@ -229,6 +231,10 @@ func (n *Node) Addr() net.Addr { return n.addr }
 // URL returns the base URL of the node.
 func (n *Node) URL() string { return "http://" + n.addr.String() }
 
+// Failed returns a channel that is closed when the server has ended by itself;
+// Close then says why.
+func (n *Node) Failed() <-chan struct{} { return n.failed }
+
 // Drain stops the node without losing what was produced: it accepts no more
 // connections, seals every live stream interrupted, lets readers take the end of
 // theirs, and returns when nothing runs any longer or ctx is done. It reports
@@ -240,14 +246,9 @@ func (n *Node) Drain(ctx context.Context) error {
 
 	grace, cancel := context.WithTimeout(ctx, endGrace)
 	defer cancel()
-	var shut error
-	select {
-	case shut = <-down:
-	case <-grace.Done():
-		n.stop()
-		shut = <-down
-	}
-	return errors.Join(err, shut, n.close(ctx))
+	_ = n.router.Wait(grace) // those that have not ended by then are followers of other nodes' streams
+	n.stop()
+	return errors.Join(err, <-down, n.close(ctx))
 }
 
 // Close stops the node at once: requests end, and streams stay as the store has
@@ -264,7 +265,7 @@ func (n *Node) close(ctx context.Context) error {
 	return errors.Join(
 		closed,
 		n.actors.Close(ctx),
-		n.router.Wait(ctx),
+		n.router.Close(ctx),
 		n.serving.Wait(),
 		n.store.Close(),
 	)

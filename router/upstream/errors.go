@@ -27,13 +27,30 @@ func (e *cutError) Error() string        { return ErrTruncated.Error() }
 func (e *cutError) Is(target error) bool { return target == ErrTruncated }
 func (e *cutError) Unwrap() error        { return e.cause }
 
-// truncated returns the ErrTruncated for a read that ended with err.
+// truncated returns the ErrTruncated for a read that ended with err. An end that
+// came too early is an io.ErrUnexpectedEOF, whoever noticed it.
 func truncated(err error) error {
-	if err == nil || err == io.EOF {
-		return ErrTruncated
+	if err == io.EOF {
+		err = io.ErrUnexpectedEOF
 	}
 	return &cutError{err}
 }
+
+// DataError is an ErrMalformed with its place.
+type DataError struct {
+	At   int    // the event or line, counted from 1; 0 if it is the body itself
+	What string // what is wrong; holds nothing of the data
+}
+
+func (e *DataError) Error() string {
+	if e.At == 0 {
+		return fmt.Sprintf("%v: %s", ErrMalformed, e.What)
+	}
+	return fmt.Sprintf("%v: number %d %s", ErrMalformed, e.At, e.What)
+}
+
+// Is makes a DataError match ErrMalformed.
+func (e *DataError) Is(target error) bool { return target == ErrMalformed }
 
 // Error is a failure that the provider reported. Its fields and its message are
 // fit for readers: names of hosts, addresses and keys are cut out.
@@ -91,7 +108,7 @@ func newError(data []byte) *Error {
 	switch {
 	case json.Unmarshal(data, &message) == nil:
 	case json.Unmarshal(data, &v) == nil:
-		if reported(v.Error) {
+		if len(v.Error) > 0 && (v.Error[0] == '{' || v.Error[0] == '"') {
 			inner := newError(v.Error)
 			inner.raw = e.raw
 			return inner

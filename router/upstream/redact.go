@@ -36,7 +36,12 @@ var secrets = []struct {
 // redact returns message without secrets and control characters, on one line
 // and of bounded length.
 func redact(message string) string {
-	message = clip(message, 4*maxMessage) // the work is bounded too
+	if most := 4 * maxMessage; len(message) > most { // the work is bounded too
+		message = clip(message, most)
+		if at := strings.LastIndexByte(message, ' '); at >= 0 {
+			message = message[:at] // the last word may be half a secret
+		}
+	}
 	for _, s := range secrets {
 		message = s.find.ReplaceAllString(message, s.put)
 	}

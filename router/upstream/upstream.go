@@ -18,8 +18,8 @@
 //   - [ErrTruncated]: the stream ended before the response did.
 //   - [ErrEmpty]: there was no response at all. A complete one may hold no text,
 //     if it was a tool call, but a body that is not a stream must hold some.
-//   - [ErrMalformed]: what came is no such stream: an HTML page, an event that is
-//     not JSON. The exception is an event whose data begins with a colon, a
+//   - *[DataError], an [ErrMalformed]: what came is no such stream: an HTML page,
+//     an event that is not JSON. The exception is an event whose data begins with a colon, a
 //     comment that a proxy wrapped: it is skipped and counted.
 //   - [ErrTooLong]: a line over the limit.
 //
@@ -58,8 +58,8 @@ func ParseFormat(name string) (Format, error) {
 	}
 }
 
-// defaultLimit bounds a line unless Options say otherwise.
-const defaultLimit = 16 << 20
+// defaultMaxLine bounds a line unless Options say otherwise.
+const defaultMaxLine = 16 << 20
 
 // Options of Deltas. The zero value is good.
 type Options struct {
@@ -67,9 +67,10 @@ type Options struct {
 	// refuse what can't be a response; the formats themselves look at the bytes.
 	ContentType string
 
-	// Limit is the longest line, event or whole JSON body in bytes; 0 means 16 MiB.
-	// Memory in use is a small multiple of the longest line met.
-	Limit int
+	// MaxLine is the longest line, the most data in one event and the largest
+	// whole JSON body, in bytes; 0 means 16 MiB. Memory in use is a small multiple
+	// of the longest that was met.
+	MaxLine int
 
 	// Summary, if set, is filled in while the deltas are taken.
 	Summary *Summary
@@ -110,7 +111,7 @@ func Deltas(ctx context.Context, r io.Reader, format Format, opts Options) iter.
 // intake is one pass over a response body.
 type intake struct {
 	ctx     context.Context
-	limit   int
+	maxLine int
 	ctype   string
 	sum     *Summary
 	yield   func(string, error) bool
@@ -119,9 +120,9 @@ type intake struct {
 }
 
 func newIntake(ctx context.Context, opts Options, yield func(string, error) bool) *intake {
-	in := &intake{ctx: ctx, limit: opts.Limit, ctype: mediaType(opts.ContentType), sum: opts.Summary, yield: yield}
-	if in.limit <= 0 {
-		in.limit = defaultLimit
+	in := &intake{ctx: ctx, maxLine: opts.MaxLine, ctype: mediaType(opts.ContentType), sum: opts.Summary, yield: yield}
+	if in.maxLine <= 0 {
+		in.maxLine = defaultMaxLine
 	}
 	if in.sum == nil {
 		in.sum = new(Summary)

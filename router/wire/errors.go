@@ -109,14 +109,8 @@ func Decode(status int, body []byte) *Error {
 	if json.Unmarshal(body, &b) != nil || b.Error == nil || b.Error.Code == "" {
 		b.Error = &Error{Code: "internal", Message: fmt.Sprintf("server answered %d %s", status, http.StatusText(status))}
 	}
-	e := b.Error
-	e.Status, e.err = status, ErrInternal
-	for _, c := range codes {
-		if c.code == e.Code {
-			e.err = c.err
-			break
-		}
-	}
+	e := Restore(b.Error)
+	e.Status = status
 	return e
 }
 
@@ -132,4 +126,17 @@ func (d *detailed) Unwrap() error { return d.err }
 // Detail returns an error that is err and says what to do about it.
 func Detail(err error, format string, args ...any) error {
 	return &detailed{err, fmt.Sprintf(format, args...)}
+}
+
+// Restore gives an error that was decoded within another body what its code
+// stands for.
+func Restore(e *Error) *Error {
+	e.err = ErrInternal
+	for _, c := range codes {
+		if c.code == e.Code {
+			e.Status, e.err = c.status, c.err
+			break
+		}
+	}
+	return e
 }

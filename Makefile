@@ -1,0 +1,33 @@
+# Everything a developer or CI does. Each target sets up what it needs.
+
+GO ?= go
+STATICCHECK = $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2
+
+.PHONY: run build test lint bench fuzz clean
+
+run: build ## start one node on 127.0.0.1:8080, with its store in ./data
+	./bin/rillkeep serve
+
+build:
+	$(GO) build -o bin/rillkeep ./cmd/rillkeep
+
+test: ## all tests, race detector on; needs Postgres and Chromium, and gets them
+	.ci/tools
+	$(GO) test -race -timeout 15m ./...
+
+lint: ## what must be silent before a commit
+	@test -z "$$(gofmt -l .)" || { echo "gofmt these files:"; gofmt -l .; exit 1; }
+	$(GO) vet ./...
+	$(STATICCHECK) ./...
+
+bench: ## figures for README's Benchmarks section; the last line is node ÷ floor
+	$(GO) test -run '^$$' -bench . -benchmem ./plane ./actor
+	$(GO) run ./cmd/fanout -readers 100
+	$(GO) run ./cmd/fanout -readers 1000
+
+FUZZTIME ?= 30s
+fuzz: ## each fuzz target for FUZZTIME
+	.ci/fuzz $(FUZZTIME)
+
+clean:
+	rm -rf bin

@@ -1,0 +1,449 @@
+package actor_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"iter"
+	"maps"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"rillkeep.dev/rillkeep/actor"
+	"rillkeep.dev/rillkeep/plane"
+)
+
+// script runs the ops of one vector and notes everything that comes out. It
+// lives in a synctest bubble: after every op all that can run has run.
+type script struct {
+	t      *testing.T
+	vector vector
+	store  *vectorStore
+	nodes  map[string]*node
+	ctx    context.Context
+	cancel context.CancelFunc
+	tasks  sync.WaitGroup
+
+	subs map[string]*subscriber
+
+	mu      sync.Mutex // guards below
+	op      int
+	handles map[string]*plane.Stream
+	steps   map[int]*step
+	pending map[string]bool // calls that have not come back
+	pumps   map[string]pumped
+	failed  []plane.Checkpoint
+	answers []json.RawMessage // of callback mode, in order
+	changes []plane.Change    // that callback mode was given
+}
+
+// node is one node of the script.
+type node struct {
+	cfg    planeConfig
+	system *actor.System
+}
+
+// The faults that vectors speak of, beside the store's own.
+var (
+	errAuthorizer = errors.New("authorizer threw")
+	errGenerator  = errors.New("generator threw")
+	errNotOpen    = errors.New("the script has no such stream")
+)
+
+// play runs a vector from its first op to its last.
+func play(t *testing.T, v vector) *script {
+	s := &script{
+		t: t, vector: v, store: newVectorStore(v.Config), nodes: map[string]*node{},
+		subs: map[string]*subscriber{}, handles: map[string]*plane.Stream{}, steps: map[int]*step{},
+		pending: map[string]bool{}, pumps: map[string]pumped{}, answers: v.Config.CommitAnswers,
+	}
+	s.ctx, s.cancel = context.WithCancel(t.Context())
+	for _, name := range v.Config.names() {
+		s.nodes[name] = &node{cfg: v.Config.plane(t, name)}
+		s.start(name)
+	}
+	before := s.store.show()
+	for i, o := range v.Ops {
+		s.mu.Lock()
+		s.op = i
+		s.mu.Unlock()
+		s.do(o)
+		synctest.Wait()
+		after := s.store.show()
+		s.noteStore(before, after)
+		before = after
+	}
+	return s
+}
+
+// end gives back all that the script still holds, and waits for it.
+func (s *script) end() {
+	s.store.Clear()
+	s.cancel()
+	for _, sub := range s.subs {
+		sub.close()
+	}
+	for _, n := range s.nodes {
+		if err := n.system.Close(context.Background()); err != nil {
+			s.t.Errorf("close system: %v", err)
+		}
+	}
+	s.tasks.Wait()
+}
+
+// start makes a node of the script.
+func (s *script) start(name string) {
+	n := s.nodes[name]
+	p := n.cfg
+	policy := plane.DefaultPolicy()
+	policy.CancelGrace = 0 // the recorded implementation waits for its producer for ever
+	set := func(to *int64, from *int64) {
+		if from != nil {
+			*to = *from
+		}
+	}
+	millis := func(to *time.Duration, from *int64) {
+		if from != nil {
+			*to = time.Duration(*from) * time.Millisecond
+		}
+	}
+	set(&policy.Units, p.Chars)
+	millis(&policy.Interval, p.IntervalMs)
+	if p.Retries != nil {
+		policy.Retries = int(*p.Retries)
+	}
+	cfg := actor.Config{Node: name, Authorize: s.authorizer(p)}
+	if p.HostID != "" {
+		cfg.Node = p.HostID
+	}
+	millis(&cfg.Linger, p.LingerMs)
+	cfg.Plane = plane.Config{Policy: policy, Hooks: plane.Hooks{Checkpoint: func(c plane.Checkpoint) {
+		s.checkpoint(c, p.HookThrows)
+	}}}
+	if p.Mode == "commit" {
+		cfg.Plane.Commit, cfg.Plane.Retain = s.commit, p.RetainChars
+	} else {
+		cfg.Plane.Store = s.store.as(p)
+	}
+	system, err := actor.New(cfg)
+	if err != nil {
+		s.t.Fatalf("plane %s: %v", name, err)
+	}
+	n.system = system
+}
+
+func (s *script) authorizer(p planeConfig) func(context.Context, actor.Access) (bool, error) {
+	return func(_ context.Context, a actor.Access) (bool, error) {
+		time.Sleep(time.Duration(p.AuthorizeMs) * time.Millisecond)
+		switch p.Authorize {
+		case "void":
+			return false, nil
+		case "throw":
+			return false, errAuthorizer
+		}
+		return a.Principal == "u1", nil
+	}
+}
+
+func (s *script) checkpoint(c plane.Checkpoint, throw bool) {
+	s.mu.Lock()
+	if c.Err != nil {
+		s.failed = append(s.failed, c)
+	}
+	s.mu.Unlock()
+	if throw {
+		panic("hook threw")
+	}
+}
+
+// commit is the application of callback mode: it answers as the script says.
+func (s *script) commit(ctx context.Context, change plane.Change) (plane.Answer, error) {
+	if err := s.store.wait(ctx); err != nil {
+		return plane.Answer{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.changes = append(s.changes, change)
+	var answer struct {
+		Throw           string
+		Seq             *int64
+		CancelRequested bool
+	}
+	if len(s.answers) > 0 {
+		if err := json.Unmarshal(s.answers[0], &answer); err != nil {
+			s.t.Errorf("answer %s: %v", s.answers[0], err)
+		}
+		s.answers = s.answers[1:]
+	}
+	if answer.Throw != "" {
+		return plane.Answer{}, faults[answer.Throw]
+	}
+	return plane.Answer{Seq: answer.Seq, CancelRequested: answer.CancelRequested}, nil
+}
+
+// do runs one op.
+func (s *script) do(o op) {
+	switch o.Op {
+	case "open":
+		s.call(o.As, func() (*int64, error) { return nil, s.open(o) })
+	case "push":
+		s.push(o.H, o.Text)
+	case "burst":
+		for _, text := range o.Texts {
+			s.push(o.H, text)
+		}
+	case "flush":
+		s.on(o, func(h *plane.Stream) (*int64, error) { n, err := h.Flush(s.ctx); return &n, err })
+	case "close":
+		s.on(o, func(h *plane.Stream) (*int64, error) { _, err := h.Close(s.ctx); return nil, err })
+	case "fail":
+		s.on(o, func(h *plane.Stream) (*int64, error) { _, err := h.Fail(s.ctx, o.message()); return nil, err })
+	case "drain":
+		system := s.node(o.Plane).system
+		s.call(o.As, func() (*int64, error) { return nil, system.Drain(s.ctx) })
+	case "pump":
+		s.on(o, func(h *plane.Stream) (*int64, error) { return nil, h.Pump(s.ctx, s.source(o)) })
+	case "shutdown":
+		if err := s.node(o.Plane).system.Close(s.ctx); err != nil {
+			s.t.Errorf("shutdown: %v", err)
+		}
+		s.start(s.name(o.Plane))
+	case "tick":
+		time.Sleep(time.Duration(o.Ms) * time.Millisecond)
+	case "subscribe":
+		s.subscribe(o)
+	case "read":
+		s.subs[o.Sub].read(o.N)
+	case "readAll":
+		s.subs[o.Sub].read(-1)
+	case "closeSub":
+		if sub := s.subs[o.Sub]; sub != nil {
+			sub.close()
+		}
+	default:
+		s.store.do(s.t, o)
+	}
+}
+
+func (s *script) name(plane string) string {
+	if plane == "" {
+		return "A"
+	}
+	return plane
+}
+
+func (s *script) node(plane string) *node { return s.nodes[s.name(plane)] }
+
+// on calls something of an open stream.
+func (s *script) on(o op, f func(*plane.Stream) (*int64, error)) {
+	s.call(o.As, func() (*int64, error) {
+		h := s.handle(o.H)
+		if h == nil {
+			return nil, errNotOpen
+		}
+		return f(h)
+	})
+}
+
+func (s *script) handle(name string) *plane.Stream {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.handles[name]
+}
+
+func (s *script) open(o op) error {
+	stream, err := s.node(o.Plane).system.Open(s.ctx, plane.Claim{ID: o.Stream, Meta: o.Meta})
+	if err == nil {
+		s.mu.Lock()
+		s.handles[o.As] = stream
+		s.mu.Unlock()
+	}
+	return err
+}
+
+func (s *script) push(h string, text vectorText) {
+	err := errNotOpen
+	if stream := s.handle(h); stream != nil {
+		err = stream.Push(s.ctx, string(text))
+	}
+	if err != nil {
+		s.note(func(st *step) { st.threw = append(st.threw, err) })
+	}
+}
+
+// call starts something that may take a while, and notes when it comes back.
+func (s *script) call(as string, f func() (*int64, error)) {
+	s.mu.Lock()
+	s.pending[as] = true
+	s.mu.Unlock()
+	s.tasks.Go(func() {
+		value, err := f()
+		if s.ctx.Err() != nil {
+			return // the script is over
+		}
+		out := outcome{ID: as, OK: err == nil, err: err}
+		if err == nil {
+			out.Value = value
+		}
+		s.note(func(st *step) {
+			delete(s.pending, as)
+			st.Settled = append(st.Settled, out)
+		})
+	})
+}
+
+// note changes what is known of the current step.
+func (s *script) note(change func(*step)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := s.steps[s.op]
+	if st == nil {
+		st = &step{Op: s.op}
+		s.steps[s.op] = st
+	}
+	change(st)
+}
+
+func (s *script) noteStore(before, after map[string]stored) {
+	changed := map[string]stored{}
+	for id, now := range after {
+		if was, ok := before[id]; !ok || !cmp.Equal(was, now) {
+			changed[id] = now
+		}
+	}
+	if len(changed) > 0 {
+		s.note(func(st *step) { st.Store = changed })
+	}
+}
+
+// source is the upstream of a pump: it does not look at its context, as a
+// generator that waits for a model does not.
+func (s *script) source(o op) func(context.Context) iter.Seq2[string, error] {
+	return func(context.Context) iter.Seq2[string, error] {
+		return func(yield func(string, error) bool) {
+			var p pumped
+			defer func() {
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				s.pumps[o.As] = p
+			}()
+			gap := time.Duration(o.GapMs) * time.Millisecond
+			for _, text := range o.Texts {
+				time.Sleep(gap)
+				p.Pulled++
+				if !yield(string(text), nil) {
+					p.Closed = true
+					return
+				}
+			}
+			time.Sleep(gap)
+			if o.ThrowAtEnd {
+				yield("", errGenerator)
+			}
+		}
+	}
+}
+
+// subscriber is one reader of a script.
+type subscriber struct {
+	script *script
+	cursor *plane.Cursor
+	cancel context.CancelFunc
+	gone   chan struct{} // closed when nobody reads any longer; nil if manual
+
+	mu     sync.Mutex
+	frames []frame
+	done   bool
+}
+
+func (s *script) subscribe(o op) {
+	user := o.User
+	if user == "" {
+		user = "u1"
+	}
+	system := s.node(o.Plane).system
+	s.call(o.As, func() (*int64, error) {
+		cursor, err := system.Subscribe(s.ctx, actor.Access{Principal: user, StreamID: o.Stream, From: int64(o.From)})
+		if err != nil {
+			return nil, err
+		}
+		sub := &subscriber{script: s, cursor: cursor}
+		s.mu.Lock()
+		s.subs[o.As] = sub
+		s.mu.Unlock()
+		if o.Reader != "manual" {
+			sub.follow()
+		}
+		return nil, nil
+	})
+}
+
+// follow reads until the terminal frame or the close.
+func (r *subscriber) follow() {
+	ctx, cancel := context.WithCancel(r.script.ctx)
+	r.cancel, r.gone = cancel, make(chan struct{})
+	r.script.tasks.Go(func() {
+		defer close(r.gone)
+		for f, err := range r.cursor.Frames(ctx) {
+			if err != nil {
+				return
+			}
+			r.add(f)
+		}
+	})
+}
+
+func (r *subscriber) add(f plane.Frame) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.frames = append(r.frames, frameOf(f))
+	r.done = r.done || f.Terminal()
+}
+
+// read takes up to n frames that are there, or all of them if n is below 0.
+func (r *subscriber) read(n int) {
+	for ; n != 0; n-- {
+		f, ok, _ := r.cursor.Poll()
+		if !ok {
+			return
+		}
+		r.add(f)
+	}
+}
+
+func (r *subscriber) close() {
+	if r.gone == nil {
+		r.cursor.Close()
+	} else {
+		r.cancel()
+		<-r.gone
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.done = true
+}
+
+// seen returns what all readers got.
+func (s *script) seen() map[string]subscription {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	seen := map[string]subscription{}
+	for name, sub := range s.subs {
+		sub.mu.Lock()
+		seen[name] = subscription{Frames: slices.Clone(sub.frames), Done: sub.done}
+		sub.mu.Unlock()
+	}
+	return seen
+}
+
+// unsettled returns the calls that have not come back.
+func (s *script) unsettled() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Sorted(maps.Keys(s.pending))
+}

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/lmittmann/tint"
+
+	"rillkeep.dev/rillkeep/router/auth"
+	"rillkeep.dev/rillkeep/router/node"
+)
+
+type serveCmd struct {
+	Listen   string        `help:"Address to listen on; beyond loopback only with keys." env:"RILLKEEP_LISTEN" default:"127.0.0.1:8080" placeholder:"HOST:PORT"`
+	Data     string        `help:"Folder of the embedded SQLite store." env:"RILLKEEP_DATA" default:"data" placeholder:"DIR"`
+	Database string        `help:"postgres:// URL of the store, instead of the embedded one." env:"RILLKEEP_DATABASE" placeholder:"URL"`
+	Name     string        `help:"The node's name, the same over restarts; host name and port if not given." env:"RILLKEEP_NAME" placeholder:"NAME"`
+	Keys     string        `help:"File of the keys that verify tokens. Without it everything is allowed, on loopback only." env:"RILLKEEP_KEYS" placeholder:"FILE"`
+	Audience string        `help:"Audience that tokens must be made for." env:"RILLKEEP_AUDIENCE" default:"rillkeep" placeholder:"NAME"`
+	Drain    time.Duration `help:"Time that a stopping node has to seal its streams and end its readers." env:"RILLKEEP_DRAIN" default:"25s" placeholder:"DURATION"`
+	LogLevel slog.Level    `help:"debug, info, warn or error." env:"RILLKEEP_LOG_LEVEL" default:"info" placeholder:"LEVEL"`
+	LogJSON  bool          `help:"Log JSON also to a terminal." name:"log-json" env:"RILLKEEP_LOG_JSON"`
+}
+
+// Help is printed below the flags.
+func (serveCmd) Help() string {
+	return `Examples:
+  rillkeep serve
+  rillkeep serve --listen 127.0.0.1:9090 --data /var/lib/rillkeep
+  rillkeep serve --database postgres://user:password@127.0.0.1:5432/app
+  rillkeep serve --listen 0.0.0.0:8080 --keys keys.txt`
+}
+
+// Run serves until it is told to stop, then drains.
+func (s serveCmd) Run(ctx context.Context, io *console) error {
+	log := slog.New(s.handler(io.err))
+	cfg := node.Config{
+		Listen: s.Listen, Data: s.Data, Database: s.Database, Name: s.Name, Audience: s.Audience, Logger: log,
+	}
+	if s.Keys != "" {
+		keys, err := auth.LoadKeys(s.Keys)
+		if err != nil {
+			return err
+		}
+		cfg.Keys = keys
+	}
+	n, err := node.Open(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	s.welcome(io.out, n.URL())
+
+	select {
+	case <-ctx.Done():
+	case <-n.Failed():
+		return errors.Join(errors.New("the server failed"), n.Close())
+	}
+	log.Info("draining", "deadline", s.Drain)
+	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.Drain)
+	defer cancel()
+	return n.Drain(drain)
+}
+
+func (s serveCmd) handler(w io.Writer) slog.Handler {
+	if s.LogJSON || !isTerminal(w) {
+		return slog.NewJSONHandler(w, &slog.HandlerOptions{Level: s.LogLevel})
+	}
+	return tint.NewHandler(w, &tint.Options{Level: s.LogLevel, TimeFormat: time.TimeOnly})
+}
+
+// welcome says where the node is and what to try.
+func (s serveCmd) welcome(w io.Writer, url string) {
+	server := ""
+	if url != "http://"+node.DefaultListen {
+		server = " --server " + url
+	}
+	fmt.Fprintf(w, `Rillkeep serves on %s
+
+Try, in another terminal:
+  printf 'Hello, stream.' | rillkeep push%s --format text m1
+  rillkeep tail%s m1
+  curl -N '%s/v1/streams/m1?from=0'
+or open %s/ in a browser.
+
+`, url, server, server, url, url)
+}

@@ -1,0 +1,183 @@
+package plane_test
+
+import (
+	"errors"
+	"slices"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"rillkeep.dev/rillkeep/actor"
+	"rillkeep.dev/rillkeep/plane"
+)
+
+// inside reports whether off lies between the halves of a pair of units.
+func inside(units []uint16, off int64) bool {
+	return off > 0 && off < int64(len(units)) && units[off]>>10 == 0xDC00>>10 && units[off-1]>>10 == 0xD800>>10
+}
+
+// prefix reports whether short is how long begins.
+func prefix(short, long []uint16) bool {
+	return len(short) <= len(long) && slices.Equal(short, long[:len(short)])
+}
+
+// Check holds the stream, the store and the readers to the oracle once all that
+// can run has run.
+func (m *machine) Check(t *rapid.T) {
+	synctest.Wait()
+	was := m.state
+	m.state = m.s.State()
+	m.mu.Lock()
+	failed := m.failed
+	m.mu.Unlock()
+	if len(failed) > 0 {
+		t.Fatal(failed[0])
+	}
+	m.checkOver(t)
+	m.checkLengths(t, was)
+	m.checkStored(t)
+	m.notices(t)
+}
+
+// checkOver takes note of the end of the intake. It comes by a seal that was
+// asked for, by a cancel that nobody heeded, or with the loss of the row.
+func (m *machine) checkOver(t *rapid.T) {
+	if m.over == m.state.Over {
+		return
+	}
+	m.over = true
+	m.mu.Lock()
+	if m.final == "" && m.s.IsCancelled() && m.policy.CancelGrace > 0 {
+		m.final = plane.StatusCancelled
+	}
+	asked := m.final != ""
+	m.mu.Unlock()
+	if !asked && !m.rival && !m.abandoned {
+		t.Fatalf("the stream takes no more, and nobody asked: %+v", m.state)
+	}
+	rest := plane.RawUnits(m.pending)
+	if !m.rival && !m.abandoned || m.state.Seq == int64(len(m.produced)+len(rest)) {
+		m.sent = append(m.sent, rest...)
+		m.produced = append(m.produced, plane.Valid(rest)...)
+		m.pending = ""
+	}
+}
+
+func (m *machine) checkLengths(t *rapid.T, was plane.State) {
+	st := m.state
+	_, _, confirmed, _ := m.w.snapshot()
+	switch {
+	case st.Seq != int64(len(m.produced)) || st.Received != int64(len(m.received())):
+		t.Fatalf("%+v, want %d produced of %d received", st, len(m.produced), len(m.received()))
+	case st.Durable < was.Durable || st.Durable > st.Seq:
+		t.Fatalf("durable went from %d to %d of %d", was.Durable, st.Durable, st.Seq)
+	case st.Durable > confirmed:
+		t.Fatalf("durable is %d, and the store confirmed %d", st.Durable, confirmed)
+	case inside(m.produced, st.Durable):
+		t.Fatalf("durable %d lies inside a pair", st.Durable)
+	}
+	text, floor := m.s.Text()
+	if !slices.Equal(plane.UnitsOf(text), m.produced[floor:]) {
+		t.Fatalf("the text from %d is %q, want %q", floor, text, plane.Encode(m.produced[floor:], true))
+	}
+	keep := int64(0)
+	if !m.w.tables {
+		keep = max(0, st.Durable-m.retain)
+		if inside(m.produced, keep) {
+			keep--
+		}
+	}
+	if floor > keep || floor < keep && st.Status == plane.StatusStreaming {
+		t.Fatalf("text from %d is kept, want from %d", floor, keep)
+	}
+}
+
+// checkStored holds the store's text to P, and what it was asked to S.
+func (m *machine) checkStored(t *rapid.T) {
+	row, text, _, wrong := m.w.snapshot()
+	switch {
+	case len(wrong) > 0:
+		t.Fatal(wrong[0])
+	case m.rival && !slices.Equal(text, m.frozen):
+		t.Fatalf("another's row was changed: %q, was %q", plane.Encode(text, true), plane.Encode(m.frozen, true))
+	case row.Seq != int64(len(text)) || !prefix(text, m.produced):
+		t.Fatalf("%d units are stored, %q, not a prefix of %q", row.Seq, plane.Encode(text, true), plane.Encode(m.produced, true))
+	}
+	for _, w := range m.w.seen() {
+		if w.Seq > m.state.Seq || !slices.Equal(plane.UnitsOf(w.Text), m.produced[w.From:w.Seq]) {
+			t.Fatalf("write %d..%d of %q, want %q", w.From, w.Seq, w.Text, plane.Encode(m.produced[w.From:min(w.Seq, m.state.Seq)], true))
+		}
+		if inside(m.produced, w.From) || inside(m.produced, w.Seq) {
+			t.Fatalf("write %d..%d cuts a pair", w.From, w.Seq)
+		}
+	}
+}
+
+// calmEnd ends the faults, then the stream, and wants an end for all.
+func (m *machine) calmEnd(t *rapid.T) {
+	m.calm()
+	time.Sleep(2 * time.Minute)
+	m.Check(t)
+	if !m.over && m.state.Durable != m.state.Seq {
+		t.Fatalf("the store works, and does not get the text: %+v", m.state)
+	}
+	m.abandoned = !m.over && rapid.IntRange(0, 4).Draw(t, "abandon") == 0
+	if m.abandoned {
+		if err := m.sys.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	} else {
+		m.sealNow(t.Context(), "close")
+	}
+	m.Check(t)
+	for _, r := range m.readers {
+		if !r.followed {
+			m.poll(t, r, 1<<30)
+		}
+		if r.end == nil {
+			t.Fatalf("a reader at %d waits for ever: %+v", r.pos, m.state)
+		}
+	}
+	m.calls.Wait()
+	m.w.later.Wait()
+	m.Check(t)
+	if !m.abandoned {
+		m.checkEnd(t)
+	}
+	time.Sleep(actor.DefaultLinger)
+	synctest.Wait()
+	live, lingering := m.sys.Counts()
+	if _, hosted := m.sys.Stream("s"); hosted || live != 0 || lingering != 0 {
+		t.Fatalf("after the linger: %d live, %d linger", live, lingering)
+	}
+}
+
+// checkEnd holds what is stored, what the hook was told and what the stream says
+// of itself against each other.
+func (m *machine) checkEnd(t *rapid.T) {
+	row, text, _, _ := m.w.snapshot()
+	st := m.state
+	if len(m.ended) != 1 {
+		t.Fatalf("the end was told %d times", len(m.ended))
+	}
+	e := m.ended[0]
+	if e.Seq != st.Durable || e.Status != st.Status || !st.Over {
+		t.Fatalf("%+v, and the hook was told %+v", st, e)
+	}
+	switch short := errors.Is(e.Err, plane.ErrShort); {
+	case m.rival && errors.Is(e.Err, plane.ErrFenced) && st.Status == plane.StatusInterrupted:
+	case m.rival && e.Err == nil && m.swept && slices.Equal(text, m.produced):
+	case e.Err != nil && short && m.troubled && st.Status == plane.StatusInterrupted:
+	case e.Err == nil && !m.rival && st.Status == row.Status && st.Durable == st.Seq && slices.Equal(text, m.produced):
+	default:
+		t.Fatalf("%+v ended as %+v, and the row is %+v", st, e, row)
+	}
+	if m.rival || !row.Status.Ended() {
+		return
+	}
+	late := m.final == plane.StatusComplete && row.Status == plane.StatusCancelled && row.Cancel
+	if row.Status != m.final && !late || (row.Error == "boom") != (m.final == plane.StatusError) {
+		t.Fatalf("the row ended %+v, want %s", row, m.final)
+	}
+}

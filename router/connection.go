@@ -1,0 +1,162 @@
+package router
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"time"
+
+	"rillkeep.dev/rillkeep/router/sse"
+)
+
+// connection is where a reader's bytes go. send puts buffers on their way, or
+// fails with os.ErrDeadlineExceeded if the reader takes nothing for its limit;
+// the buffers are the caller's again, unchanged, when it returns. close ends the
+// connection and all that belongs to it. A connection is made with a function to
+// call when the client has left.
+type connection interface {
+	send(buffers [][]byte) error
+	close()
+}
+
+// deadline is a write deadline that is set anew now and then, not at each
+// write: a write always has at least the limit, and at most an eighth more.
+type deadline struct {
+	limit   time.Duration
+	renewAt time.Time
+}
+
+func (d *deadline) renew(set func(time.Time) error) error {
+	now := time.Now()
+	if now.Before(d.renewAt) {
+		return nil
+	}
+	slack := d.limit / 8
+	d.renewAt = now.Add(slack)
+	return set(now.Add(d.limit + slack))
+}
+
+// taken is a connection that was taken over from the HTTP server. The response
+// has no length and no chunks: it ends with the connection.
+type taken struct {
+	conn net.Conn
+	wait deadline
+	done chan struct{} // closed when nobody reads from it any longer
+	held net.Buffers   // what send writes; kept for its memory
+}
+
+// takeOver takes a request's connection and sends the head of the response, or
+// answers http.ErrNotSupported.
+func takeOver(req *http.Request, w http.ResponseWriter, stall time.Duration, gone func()) (*taken, error) {
+	if req.ProtoMajor != 1 || req.ProtoMinor == 0 {
+		return nil, http.ErrNotSupported
+	}
+	conn, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		return nil, err
+	}
+	t := &taken{conn: conn, wait: deadline{limit: stall}, done: make(chan struct{})}
+	go t.watch(gone)
+	if err := conn.SetDeadline(time.Time{}); err != nil { // the server's own
+		t.close()
+		return nil, fmt.Errorf("clear deadline: %w", err)
+	}
+	if err := t.send([][]byte{head(w.Header())}); err != nil {
+		t.close()
+		return nil, fmt.Errorf("send head: %w", err)
+	}
+	return t, nil
+}
+
+// head is the head of an event stream's response, with what headers the request
+// was given on its way here.
+func head(h http.Header) []byte {
+	sse.SetHeaders(h)
+	h.Set("Connection", "close")
+	h.Set("Date", time.Now().UTC().Format(http.TimeFormat))
+	var b bytes.Buffer
+	b.WriteString("HTTP/1.1 200 OK\r\n")
+	_ = h.Write(&b) // a Buffer takes all
+	b.WriteString("\r\n")
+	return b.Bytes()
+}
+
+// watch waits for the client to leave. What it sends is of no interest: there is
+// no request after this one.
+func (t *taken) watch(gone func()) {
+	defer close(t.done)
+	var b [1]byte
+	for {
+		if _, err := t.conn.Read(b[:]); err != nil {
+			gone()
+			return
+		}
+	}
+}
+
+func (t *taken) send(buffers [][]byte) error {
+	t.held = append(t.held[:0], buffers...)
+	defer clear(t.held)
+	rest := t.held
+	for {
+		if err := t.wait.renew(t.conn.SetWriteDeadline); err != nil {
+			return err
+		}
+		var n int64
+		var err error
+		if len(rest) == 1 { // the usual case, and cheaper so
+			var m int
+			m, err = t.conn.Write(rest[0])
+			n, rest[0] = int64(m), rest[0][m:]
+		} else {
+			n, err = rest.WriteTo(t.conn)
+		}
+		if n > 0 && errors.Is(err, os.ErrDeadlineExceeded) {
+			t.wait.renewAt = time.Time{} // slow, but it takes some
+			continue
+		}
+		return err
+	}
+}
+
+func (t *taken) close() {
+	_ = t.conn.Close()
+	<-t.done
+}
+
+// response is a connection that stays the HTTP server's: HTTP/2, where it is one
+// of many streams, and HTTP/1.0.
+type response struct {
+	w       http.ResponseWriter
+	control *http.ResponseController
+	wait    deadline
+	forget  func() bool // ends the watch on the client
+}
+
+func newResponse(req *http.Request, w http.ResponseWriter, stall time.Duration, gone func()) *response {
+	sse.SetHeaders(w.Header())
+	w.WriteHeader(http.StatusOK)
+	return &response{
+		w: w, control: http.NewResponseController(w), wait: deadline{limit: stall},
+		forget: context.AfterFunc(req.Context(), gone),
+	}
+}
+
+func (r *response) send(buffers [][]byte) error {
+	err := r.wait.renew(r.control.SetWriteDeadline)
+	if err != nil && !errors.Is(err, http.ErrNotSupported) { // a recorder has no deadlines
+		return err
+	}
+	for _, b := range buffers {
+		if _, err := r.w.Write(b); err != nil {
+			return err
+		}
+	}
+	return r.control.Flush()
+}
+
+func (r *response) close() { r.forget() }

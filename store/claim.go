@@ -1,0 +1,78 @@
+package store
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"rillkeep.dev/rillkeep/plane"
+)
+
+// Token is the owner token of a claim: node/incarnation/epoch, of a node that
+// is named node/incarnation.
+func Token(node string, epoch int64) string {
+	return node + "/" + strconv.FormatInt(epoch, 10)
+}
+
+// Found is a row as an open finds it.
+type Found struct {
+	plane.Row
+	NullSeq bool // the stored length is NULL
+	HasText bool // the body is not empty, or chunk rows are left
+}
+
+// Judge says what an open by node (node/incarnation) makes of a row. A nil
+// error means that it may be claimed, or, if own, that it is a claim of node
+// itself whose answer was lost and is to be answered as it is.
+func Judge(node string, row Found) (own bool, err error) {
+	streaming := row.Status == plane.StatusStreaming
+	switch {
+	case row.NullSeq:
+		return false, plane.ErrNullLength
+	case streaming && row.Token != Token(node, row.Epoch):
+		return false, fmt.Errorf("%w: %q", plane.ErrHeld, row.Token)
+	case row.Seq != 0:
+		return false, fmt.Errorf("%w: its length is %d", plane.ErrExists, row.Seq)
+	case row.HasText:
+		return false, fmt.Errorf("%w: its length is 0, but text is left", plane.ErrExists)
+	default:
+		return streaming, nil
+	}
+}
+
+// JudgeLost is Judge for a claim that found the row free, or none, and then did
+// not get it: another was first.
+func JudgeLost(node string, row Found) (own bool, err error) {
+	own, err = Judge(node, row)
+	if own || err != nil && row.Status != plane.StatusStreaming {
+		return own, err
+	}
+	return false, fmt.Errorf("%w: it is %s under %q", plane.ErrLostRace, row.Status, row.Token)
+}
+
+// Orphans gives the beginnings of owner tokens by which Interrupt picks rows:
+// those that begin with all, unless they begin with but.
+func Orphans(node, incarnation string) (all, but string, err error) {
+	for _, name := range []string{node, incarnation} {
+		if name == "" || strings.Contains(name, "/") {
+			return "", "", fmt.Errorf("interrupt: %q is no name of a node or an incarnation", name)
+		}
+	}
+	return node + "/", node + "/" + incarnation + "/", nil
+}
+
+// Sound makes free text storable as the text of a stream is by the time it gets
+// here: what is not UTF-8 becomes U+FFFD, and so does NUL, which Postgres
+// refuses.
+func Sound(s string) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
+}
+
+// Spans reports an error unless text is as long as its offsets say. A row whose
+// length is not its text's could never be read again.
+func Spans(from, seq int64, text string) error {
+	if n := plane.Units(text); from < 0 || n != seq-from {
+		return fmt.Errorf("text of %d units does not span %d to %d", n, from, seq)
+	}
+	return nil
+}

@@ -1,0 +1,90 @@
+package postgres
+
+import (
+	"context"
+	"embed"
+	"fmt"
+	"io/fs"
+
+	"github.com/jackc/pgx/v5"
+
+	"rillkeep.dev/rillkeep/store"
+)
+
+// migrations are applied in the order of their names; the n-th makes version n.
+//
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// lockClass is the first half of the advisory lock that migrations take; the
+// second is the schema. It is "rill" in ASCII.
+const lockClass = 0x72696c6c
+
+// migrate brings the schema up to this release in one transaction. Of several
+// nodes that start at once, one does and the others wait. Where nothing is to be
+// done nothing is asked for but reading, so that a role without the right to
+// create may serve tables that another made.
+func (s *Store) migrate(ctx context.Context) error {
+	return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, "SET LOCAL lock_timeout = 0; SET LOCAL statement_timeout = 0")
+		if err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1, hashtext($2))", lockClass, s.schema)
+		if err != nil {
+			return err
+		}
+		version, err := s.version(ctx, tx)
+		if err != nil {
+			return err
+		}
+		files, err := fs.Glob(migrations, "migrations/*.sql")
+		if err != nil {
+			return err
+		}
+		if version > len(files) {
+			return fmt.Errorf("%w: it is at version %d, this release at %d", store.ErrNewerSchema, version, len(files))
+		}
+		for n, file := range files[version:] {
+			if err := s.apply(ctx, tx, file, version+n+1); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// version answers how many migrations the schema has had, and makes it if it
+// is not there.
+func (s *Store) version(ctx context.Context, tx pgx.Tx) (version int, err error) {
+	var schema, table bool
+	err = tx.QueryRow(ctx, "SELECT to_regnamespace($1) IS NOT NULL, to_regclass($2) IS NOT NULL",
+		pgx.Identifier{s.schema}.Sanitize(), pgx.Identifier{s.schema, "versions"}.Sanitize()).Scan(&schema, &table)
+	if err != nil {
+		return 0, err
+	}
+	if !schema {
+		if _, err := tx.Exec(ctx, "CREATE SCHEMA "+pgx.Identifier{s.schema}.Sanitize()); err != nil {
+			return 0, err
+		}
+	}
+	if !table {
+		_, err := tx.Exec(ctx, s.sql(`CREATE TABLE rillkeep.versions (
+			version integer PRIMARY KEY, applied_at timestamptz NOT NULL DEFAULT now())`))
+		return 0, err
+	}
+	err = tx.QueryRow(ctx, s.sql("SELECT coalesce(max(version), 0) FROM rillkeep.versions")).Scan(&version)
+	return version, err
+}
+
+func (s *Store) apply(ctx context.Context, tx pgx.Tx, file string, version int) error {
+	text, err := migrations.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	if _, err := tx.Exec(ctx, s.sql(string(text))); err != nil {
+		return fmt.Errorf("apply %s: %w", file, err)
+	}
+	_, err = tx.Exec(ctx, s.sql("INSERT INTO rillkeep.versions (version) VALUES ($1)"), version)
+	return err
+}

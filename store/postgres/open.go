@@ -1,0 +1,127 @@
+// Package postgres keeps streams in PostgreSQL, the database of a cluster.
+//
+// It makes its own tables in a schema of its own. An append and an open are one
+// statement and one round trip each, a seal one round trip of two statements.
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"rillkeep.dev/rillkeep/store"
+)
+
+// Config is how to use a database. The zero Config is usable.
+type Config struct {
+	// Schema holds the tables. "" means rillkeep.
+	Schema string
+}
+
+// defaults are session settings for connections whose URL does not set them. A
+// call gives up at its context's deadline and cancels its statement; the
+// timeouts are for what the server would not hear of.
+var defaults = map[string]string{
+	"application_name":                    "rillkeep",
+	"statement_timeout":                   "30s",
+	"lock_timeout":                        "10s",
+	"idle_in_transaction_session_timeout": "30s",
+}
+
+// defaultConns is how many connections a pool has at most unless its URL has
+// pool_max_conns: more do not make checkpoints faster.
+const defaultConns = 8
+
+// Store is a store.Store in PostgreSQL.
+type Store struct {
+	pool   *pgxpool.Pool
+	schema string
+	named  *strings.Replacer // puts the schema's name into SQL
+	stmt   statements
+}
+
+var _ store.Store = (*Store)(nil)
+
+// Open connects to the database of url, a postgres:// URL or a keyword string
+// as libpq takes them, with pgx's pool_* settings; and brings its tables up to
+// this release. It fails unless that is done before ctx ends. No error that it
+// or the store answers shows the URL.
+func Open(ctx context.Context, url string, cfg Config) (*Store, error) {
+	pc, err := parse(url)
+	if err != nil {
+		return nil, err
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, pc)
+	if err != nil {
+		return nil, fmt.Errorf("open database: %w", err)
+	}
+	s := &Store{pool: pool, schema: cfg.Schema}
+	if s.schema == "" {
+		s.schema = "rillkeep"
+	}
+	s.named = strings.NewReplacer("rillkeep.", pgx.Identifier{s.schema}.Sanitize()+".")
+	s.stmt = s.statements()
+	if err := s.migrate(ctx); err != nil {
+		pool.Close()
+		return nil, fmt.Errorf("migrate schema %q: %w", s.schema, err)
+	}
+	return s, nil
+}
+
+func parse(url string) (*pgxpool.Config, error) {
+	cfg, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, fmt.Errorf("open database: %s", withoutURL(err))
+	}
+	if !strings.Contains(url, "pool_max_conns") {
+		cfg.MaxConns = defaultConns
+	}
+	for name, value := range defaults {
+		if _, set := cfg.ConnConfig.RuntimeParams[name]; !set {
+			cfg.ConnConfig.RuntimeParams[name] = value
+		}
+	}
+	// A call whose context ends asks the server to stop its statement, so that
+	// the row it holds is free for the repeat.
+	cfg.ConnConfig.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler {
+		return &pgconn.CancelRequestContextWatcherHandler{Conn: conn, DeadlineDelay: time.Second}
+	}
+	return cfg, nil
+}
+
+// withoutURL is what pgx says of a malformed URL without the URL itself, in
+// which it can't always tell where the password is.
+func withoutURL(err error) string {
+	text := err.Error()
+	if cause := errors.Unwrap(err); cause != nil {
+		text = strings.TrimSuffix(text, " ("+cause.Error()+")")
+	}
+	if at := strings.LastIndex(text, "`: "); at >= 0 {
+		return "URL " + text[at+len("`: "):]
+	}
+	return "URL cannot be parsed"
+}
+
+// sql is a statement with the schema's own name in it.
+func (s *Store) sql(text string) string { return s.named.Replace(text) }
+
+// Ping reports whether the database answers.
+func (s *Store) Ping(ctx context.Context) error {
+	if err := s.pool.Ping(ctx); err != nil {
+		return fmt.Errorf("ping database: %w", err)
+	}
+	return nil
+}
+
+// Close waits for calls under way and closes the connections.
+func (s *Store) Close() error {
+	s.pool.Close()
+	return nil
+}

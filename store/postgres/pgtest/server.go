@@ -1,0 +1,188 @@
+//go:build unix
+
+package pgtest
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+const superuser = "rillkeep"
+
+// Server is a private PostgreSQL server in a temporary folder. It listens on a
+// socket there and on no network.
+type Server struct {
+	dir    string
+	keeper *exec.Cmd
+	alive  io.Closer // the keeper's input: it lives as long as this is open
+}
+
+// keep makes a server, says so, and removes it when its input ends: when this
+// process closed it, exited or was killed.
+const keep = `
+set -e
+trap 'rm -rf "$dir"' EXIT
+trap '' INT TERM HUP
+"$bin/initdb" -D "$dir/data" -U "$superuser" -A trust -N -E UTF8 --no-locale >"$dir/initdb.log" 2>&1 || { tail -n 3 "$dir/initdb.log"; exit 1; }
+"$bin/pg_ctl" start -D "$dir/data" -l "$dir/log" -w -t 60 -o "-k '$dir' -h '' $settings" >/dev/null 2>&1 || { tail -n 3 "$dir/log"; exit 1; }
+echo started
+cat >/dev/null
+"$bin/pg_ctl" stop -D "$dir/data" -m immediate -w >/dev/null 2>&1
+`
+
+// Start starts a server with the given settings, each name=value, on top of
+// PostgreSQL's defaults. Stop it, or let it end with this process, however
+// that ends.
+func Start(ctx context.Context, settings ...string) (*Server, error) {
+	bin, err := binaries()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp(tempDir(), "rillkeep-pg-")
+	if err != nil {
+		return nil, fmt.Errorf("start PostgreSQL: %w", err)
+	}
+	s := &Server{dir: dir}
+	if err := s.start(ctx, bin, settings); err != nil {
+		return nil, errors.Join(fmt.Errorf("start PostgreSQL from %s: %w", bin, err), os.RemoveAll(dir))
+	}
+	return s, nil
+}
+
+// tempDir is short: a socket's path has about 100 bytes at most.
+func tempDir() string {
+	if info, err := os.Stat("/tmp"); err == nil && info.IsDir() {
+		return "/tmp"
+	}
+	return os.TempDir()
+}
+
+func (s *Server) start(ctx context.Context, bin string, settings []string) error {
+	var flags strings.Builder
+	for _, setting := range settings {
+		fmt.Fprintf(&flags, " -c '%s'", setting)
+	}
+	cmd := exec.Command("/bin/sh", "-c", keep)
+	cmd.Dir = s.dir
+	cmd.Env = append(os.Environ(), "LC_ALL=C", "bin="+bin, "dir="+s.dir, "superuser="+superuser, "settings="+flags.String())
+	// In a group of its own, no Ctrl-C meant for the test reaches it.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if os.Geteuid() == 0 {
+		who, err := somebody()
+		if err != nil {
+			return err
+		}
+		if err := os.Chown(s.dir, int(who.Uid), int(who.Gid)); err != nil {
+			return err
+		}
+		cmd.SysProcAttr.Credential = who
+	}
+	alive, err := cmd.StdinPipe()
+	if err != nil {
+		return err
+	}
+	said, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	s.keeper, s.alive = cmd, alive
+	giveUp := context.AfterFunc(ctx, func() { alive.Close() })
+	var complaint []string
+	for lines := bufio.NewScanner(said); lines.Scan(); complaint = append(complaint, lines.Text()) {
+		if lines.Text() == "started" && giveUp() {
+			return nil
+		}
+	}
+	return errors.Join(errors.New(strings.Join(complaint, "; ")), ctx.Err(), s.Stop())
+}
+
+// URL is the URL of the server's own database, for a role that may do all.
+func (s *Server) URL() string { return socketURL(s.dir) }
+
+// Stop stops the server and removes its folder.
+func (s *Server) Stop() error {
+	s.alive.Close()
+	if err := s.keeper.Wait(); err != nil {
+		return fmt.Errorf("stop PostgreSQL: %w", err)
+	}
+	return nil
+}
+
+// somebody is whom root runs the server as, since PostgreSQL refuses root.
+func somebody() (*syscall.Credential, error) {
+	for _, name := range []string{"postgres", "nobody"} {
+		u, err := user.Lookup(name)
+		if err != nil {
+			continue
+		}
+		uid, err := strconv.ParseUint(u.Uid, 10, 32)
+		if err != nil {
+			return nil, err
+		}
+		gid, err := strconv.ParseUint(u.Gid, 10, 32)
+		if err != nil {
+			return nil, err
+		}
+		return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
+	}
+	return nil, errors.New("PostgreSQL does not run as root, and there is no user postgres or nobody")
+}
+
+var errNone = errors.New("no PostgreSQL here: install it (apt-get install postgresql, brew install postgresql) or set " +
+	Env + " to a postgres:// URL whose role may create databases")
+
+// binaries finds the folder of the newest installed server.
+func binaries() (string, error) {
+	if path, err := exec.LookPath("initdb"); err == nil {
+		path, err = filepath.EvalSymlinks(path)
+		return filepath.Dir(path), err
+	}
+	var best string
+	var newest int
+	for _, pattern := range []string{
+		"/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin", "/usr/local/pgsql*/bin",
+		"/opt/homebrew/opt/postgresql*/bin", "/usr/local/opt/postgresql*/bin",
+		"/Applications/Postgres.app/Contents/Versions/*/bin",
+	} {
+		dirs, err := filepath.Glob(pattern)
+		if err != nil {
+			return "", err
+		}
+		for _, dir := range dirs {
+			if _, err := os.Stat(filepath.Join(dir, "initdb")); err != nil {
+				continue
+			}
+			if v := version(dir); best == "" || v > newest {
+				best, newest = dir, v
+			}
+		}
+	}
+	if best == "" {
+		return "", errNone
+	}
+	return best, nil
+}
+
+// version is the first number in the name of a server's folder; 0 if none is.
+func version(dir string) int {
+	name := filepath.Base(filepath.Dir(dir))
+	digits := strings.TrimLeft(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-@")
+	if end := strings.IndexFunc(digits, func(r rune) bool { return r < '0' || r > '9' }); end >= 0 {
+		digits = digits[:end]
+	}
+	n, _ := strconv.Atoi(digits)
+	return n
+}

@@ -1,0 +1,120 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"rillkeep.dev/rillkeep/plane"
+	"rillkeep.dev/rillkeep/store"
+)
+
+// Read answers a stream's row. See plane.Store.
+func (s *Store) Read(ctx context.Context, id string) (plane.Row, error) {
+	row, err := s.read(ctx, id)
+	if err != nil {
+		return plane.Row{}, fmt.Errorf("read %q: %w", id, err)
+	}
+	return row, nil
+}
+
+func (s *Store) read(ctx context.Context, id string) (row plane.Row, err error) {
+	err = scanRow(s.pool.QueryRow(ctx, s.stmt.read, id), &row, nil)
+	return row, err
+}
+
+// Get answers all of a stream but its text. See store.Store.
+func (s *Store) Get(ctx context.Context, id string) (store.Stream, error) {
+	stream, err := scanStream(s.pool.QueryRow(ctx, s.stmt.get, id))
+	if err != nil {
+		return store.Stream{}, fmt.Errorf("get %q: %w", id, err)
+	}
+	return stream, nil
+}
+
+// List answers a page of streams. See store.Store.
+func (s *Store) List(ctx context.Context, q store.Query) ([]store.Stream, error) {
+	if err := q.Check(); err != nil {
+		return nil, err
+	}
+	where, args := q.Where("$")
+	rows, err := s.pool.Query(ctx, s.stmt.list+where, args...)
+	if err != nil {
+		return nil, fmt.Errorf("list streams: %w", err)
+	}
+	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (store.Stream, error) { return scanStream(row) })
+	if err != nil {
+		return nil, fmt.Errorf("list streams: %w", err)
+	}
+	return list, nil
+}
+
+// scanStream reads streamCols.
+func scanStream(from pgx.Row) (s store.Stream, err error) {
+	var meta *string
+	var ended *time.Time
+	err = scanRow(from, &s.Row, &s.ID, &s.HasError, &s.Producer, &meta, &s.Created, &s.Updated, &ended)
+	if err != nil {
+		return store.Stream{}, err
+	}
+	if meta != nil {
+		s.Meta = []byte(*meta)
+	}
+	if ended != nil {
+		s.Ended = *ended
+	}
+	return s, nil
+}
+
+// Text answers a page of durable text, by one statement and so of one snapshot.
+// See store.Store.
+func (s *Store) Text(ctx context.Context, id string, from, limit int64) (store.Page, error) {
+	from, limit = store.Span(from, limit)
+	var (
+		row      plane.Row
+		hasError bool
+		base     int64
+		body     string
+		ends     []int64
+		texts    []string
+	)
+	err := scanRow(s.pool.QueryRow(ctx, s.stmt.page, id, from, limit), &row, nil, &hasError, &base, &body, &ends, &texts)
+	if err != nil {
+		return store.Page{}, fmt.Errorf("read text of %q: %w", id, err)
+	}
+	page, err := store.NewPage(row, hasError, from, limit, pieces(base, body, ends, texts))
+	if err != nil {
+		return store.Page{}, fmt.Errorf("read text of %q: %w", id, err)
+	}
+	return page, nil
+}
+
+func pieces(base int64, body string, ends []int64, texts []string) []store.Piece {
+	pieces := make([]store.Piece, 0, 1+len(ends))
+	pieces = append(pieces, store.BodyPiece(base, body))
+	for n, end := range ends {
+		pieces = append(pieces, store.ChunkPiece(end, texts[n]))
+	}
+	return pieces
+}
+
+// whole answers a text from 0 to to, in a transaction that holds its row.
+func (s *Store) whole(ctx context.Context, tx pgx.Tx, id string, to int64) (string, error) {
+	var (
+		body  string
+		ends  []int64
+		texts []string
+	)
+	err := tx.QueryRow(ctx, s.stmt.pieces, id).Scan(&body, &ends, &texts)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return "", plane.ErrNotFound
+	}
+	if err != nil {
+		return "", err
+	}
+	text, _, err := store.Stretch(pieces(0, body, ends, texts), 0, to)
+	return text, err
+}

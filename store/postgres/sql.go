@@ -1,0 +1,137 @@
+package postgres
+
+import (
+	"strconv"
+	"strings"
+
+	"rillkeep.dev/rillkeep/store"
+)
+
+const (
+	// rowCols is a plane.Row, as scanRow reads it.
+	rowCols = `seq, status, cancel, coalesce(host, ''), epoch, coalesce(error, '')`
+
+	// streamCols is a store.Stream, as scanStream reads it.
+	streamCols = `id, ` + rowCols + `, error IS NOT NULL, coalesce(producer, ''), meta, created_at, updated_at, ended_at`
+
+	// elseRow completes a write u that answers whether it was applied and the
+	// row: if it was not, the row as it was when the statement began.
+	elseRow = `
+		SELECT true, u.* FROM u
+		UNION ALL
+		SELECT false, ` + rowCols + ` FROM rillkeep.streams WHERE id = $1 AND NOT EXISTS (SELECT FROM u)`
+
+	// openSQL: $1 id, $2 node/incarnation, $3 producer, $4 meta. A row that may
+	// be claimed has no chunks; nor may an earlier stream of the id have left
+	// any. What the claim does not say stays as an application wrote it.
+	openSQL = `
+		WITH u AS (
+			INSERT INTO rillkeep.streams AS s (id, status, host, epoch, producer, meta)
+			SELECT $1, 'streaming', $2::text || '/1', 1, nullif($3, ''), $4::json
+			WHERE NOT EXISTS (SELECT FROM rillkeep.chunks WHERE stream_id = $1)
+			ON CONFLICT (id) DO UPDATE
+			SET status = 'streaming', epoch = s.epoch + 1, host = $2 || '/' || (s.epoch + 1),
+				cancel = s.cancel AND s.status = 'pending', error = NULL,
+				producer = coalesce(excluded.producer, s.producer), meta = coalesce(excluded.meta, s.meta),
+				updated_at = now(), ended_at = NULL
+			WHERE s.status <> 'streaming' AND s.seq = 0 AND s.body = ''
+			RETURNING ` + rowCols + `
+		)` + elseRow
+
+	foundSQL = `
+		SELECT ` + rowCols + `, body <> '' OR EXISTS (SELECT FROM rillkeep.chunks WHERE stream_id = $1)
+		FROM rillkeep.streams WHERE id = $1`
+
+	// appendSQL: $1 id, $2 token, $3 from, $4 seq, $5 text. The update locks the
+	// row before it compares, so that of two that overlap in time the second
+	// compares with what the first left.
+	appendSQL = `
+		WITH u AS (
+			UPDATE rillkeep.streams SET seq = $4, updated_at = now()
+			WHERE id = $1 AND seq = $3 AND host = $2 AND status = 'streaming'
+			RETURNING ` + rowCols + `
+		), i AS (
+			INSERT INTO rillkeep.chunks (stream_id, seq, text) SELECT $1, u.seq, $5 FROM u
+		)` + elseRow
+
+	cancelSQL = `
+		WITH u AS (
+			UPDATE rillkeep.streams SET cancel = true, updated_at = now()
+			WHERE id = $1 AND NOT cancel AND status IN ('pending', 'streaming')
+			RETURNING ` + rowCols + `
+		)` + elseRow
+
+	// lockSQL: $1 id, $2 token. A seal takes the lock in a statement of its own:
+	// the next one sees the chunks of an append that held the lock until now.
+	lockSQL = `
+		SELECT ` + rowCols + ` FROM rillkeep.streams
+		WHERE id = $1 AND host = $2 AND status = 'streaming' FOR UPDATE`
+
+	// sealSQL: $1 id, $2 token, $3 body, $4 marks, $5 seq, $6 status, $7 error.
+	sealSQL = `
+		WITH u AS (
+			UPDATE rillkeep.streams
+			SET body = $3, marks = $4, seq = $5, error = $7, updated_at = now(), ended_at = now(),
+				status = CASE WHEN cancel AND $6::text = 'complete' THEN 'cancelled' ELSE $6 END
+			WHERE id = $1 AND host = $2 AND status = 'streaming'
+			RETURNING ` + rowCols + `
+		), d AS (
+			DELETE FROM rillkeep.chunks c USING u WHERE c.stream_id = $1
+		)` + elseRow
+
+	// piecesSQL: $1 id. All of the text.
+	piecesSQL = `
+		SELECT body, c.ends, c.texts
+		FROM rillkeep.streams, LATERAL (
+			SELECT array_agg(seq ORDER BY seq) AS ends, array_agg(text ORDER BY seq) AS texts
+			FROM rillkeep.chunks WHERE stream_id = $1
+		) c
+		WHERE id = $1`
+
+	// interruptSQL: $1 id, $2 token. For a text with a hole, whose pieces are
+	// better left as they are.
+	interruptSQL = `
+		UPDATE rillkeep.streams SET status = 'interrupted', updated_at = now(), ended_at = now()
+		WHERE id = $1 AND host = $2 AND status = 'streaming'`
+
+	// orphansSQL: $1 ids after, $2 and $3 as store.Orphans gives them.
+	orphansSQL = `
+		SELECT id, host FROM rillkeep.streams
+		WHERE status = 'streaming' AND status <> 'complete' AND id > $1
+			AND starts_with(host, $2) AND NOT starts_with(host, $3)
+		ORDER BY id LIMIT 100`
+
+	readSQL = `SELECT ` + rowCols + ` FROM rillkeep.streams WHERE id = $1`
+	getSQL  = `SELECT ` + streamCols + ` FROM rillkeep.streams WHERE id = $1`
+	listSQL = `SELECT ` + streamCols + ` FROM rillkeep.streams`
+)
+
+// pageSQL: $1 id, $2 from, $3 limit. Of the body what lies between the mark
+// below $2 and enough characters to hold the page; of the chunks those from the
+// one that holds $2 to the one that holds $2+$3.
+var pageSQL = strings.ReplaceAll(`
+	SELECT `+rowCols+`, error IS NOT NULL,
+		coalesce(marks[b.mark], 0), substr(body, b.mark * EVERY + 1, $3::bigint::int + EVERY + 1), c.ends, c.texts
+	FROM rillkeep.streams,
+		LATERAL (SELECT width_bucket($2::bigint, marks) AS mark) b,
+		LATERAL (
+			SELECT array_agg(k.seq ORDER BY k.seq) AS ends, array_agg(k.text ORDER BY k.seq) AS texts
+			FROM rillkeep.chunks k
+			WHERE k.stream_id = $1 AND k.seq > $2 AND k.seq <= coalesce(
+				(SELECT min(l.seq) FROM rillkeep.chunks l WHERE l.stream_id = $1 AND l.seq >= $2 + $3::bigint),
+				9223372036854775807)
+		) c
+	WHERE id = $1`, "EVERY", strconv.Itoa(store.MarkEvery))
+
+// statements are the SQL with the schema's name in it.
+type statements struct {
+	open, found, append, cancel, lock, seal, pieces, interrupt, orphans, read, get, list, page string
+}
+
+func (s *Store) statements() statements {
+	return statements{
+		open: s.sql(openSQL), found: s.sql(foundSQL), append: s.sql(appendSQL), cancel: s.sql(cancelSQL),
+		lock: s.sql(lockSQL), seal: s.sql(sealSQL), pieces: s.sql(piecesSQL), interrupt: s.sql(interruptSQL),
+		orphans: s.sql(orphansSQL), read: s.sql(readSQL), get: s.sql(getSQL), list: s.sql(listSQL), page: s.sql(pageSQL),
+	}
+}

@@ -1,0 +1,111 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"rillkeep.dev/rillkeep/plane"
+	"rillkeep.dev/rillkeep/store"
+)
+
+// Open claims a stream, creating its row if there is none. See plane.Store.
+func (s *Store) Open(ctx context.Context, claim plane.Claim) (plane.Row, error) {
+	row, err := s.open(ctx, claim)
+	if err != nil {
+		return plane.Row{}, fmt.Errorf("open %q: %w", claim.ID, err)
+	}
+	return row, nil
+}
+
+func (s *Store) open(ctx context.Context, claim plane.Claim) (plane.Row, error) {
+	var meta *string
+	if claim.Meta != nil {
+		meta = new(string(claim.Meta))
+	}
+	claimed, before, err := s.write(ctx, s.stmt.open, claim.ID, claim.Node, store.Sound(claim.Producer), meta)
+	none := errors.Is(err, plane.ErrNotFound)
+	if claimed || err != nil && !none {
+		return before, err
+	}
+	// Not claimed: a refusal, an earlier claim of ours, or somebody was faster
+	// than this statement, which then saw the row as it was before.
+	now, err := s.find(ctx, claim.ID)
+	switch {
+	case none && errors.Is(err, plane.ErrNotFound):
+		return plane.Row{}, fmt.Errorf("%w: chunk rows are left of it", plane.ErrExists)
+	case err != nil:
+		return plane.Row{}, err
+	}
+	judge := store.Judge
+	if none || before.Status != plane.StatusStreaming && before.Seq == 0 {
+		judge = store.JudgeLost
+	}
+	own, err := judge(claim.Node, now)
+	if !own && err == nil { // refused, and free again since
+		err = plane.ErrLostRace
+	}
+	return now.Row, err
+}
+
+func (s *Store) find(ctx context.Context, id string) (found store.Found, err error) {
+	err = scanRow(s.pool.QueryRow(ctx, s.stmt.found, id), &found.Row, nil, &found.HasText)
+	return found, err
+}
+
+// Append adds a slice as a chunk row. See plane.Store.
+func (s *Store) Append(ctx context.Context, slice plane.Slice) (plane.Row, error) {
+	row, err := s.append(ctx, slice)
+	if err != nil {
+		return plane.Row{}, fmt.Errorf("append to %q: %w", slice.ID, err)
+	}
+	return row, nil
+}
+
+func (s *Store) append(ctx context.Context, slice plane.Slice) (plane.Row, error) {
+	if err := store.Spans(slice.From, slice.Seq, slice.Text); err != nil {
+		return plane.Row{}, err
+	}
+	if slice.Text == "" {
+		return s.Read(ctx, slice.ID)
+	}
+	added, row, err := s.write(ctx, s.stmt.append, slice.ID, slice.Token, slice.From, slice.Seq, slice.Text)
+	if err == nil && !added && row.Seq == slice.From && row.Token == slice.Token && row.Status == plane.StatusStreaming {
+		return s.read(ctx, slice.ID) // it changed while the statement waited for it
+	}
+	return row, err
+}
+
+// Cancel sets the cancel flag. See store.Store.
+func (s *Store) Cancel(ctx context.Context, id string) (plane.Row, error) {
+	set, row, err := s.write(ctx, s.stmt.cancel, id)
+	if err == nil && !set && !row.Cancel && !row.Status.Ended() {
+		row, err = s.read(ctx, id) // it changed while the statement waited for it
+	}
+	if err != nil {
+		return plane.Row{}, fmt.Errorf("cancel %q: %w", id, err)
+	}
+	return row, nil
+}
+
+// write runs a statement that ends in elseRow.
+func (s *Store) write(ctx context.Context, sql string, args ...any) (applied bool, row plane.Row, err error) {
+	err = scanRow(s.pool.QueryRow(ctx, sql, args...), &row, &applied)
+	return applied, row, err
+}
+
+// scanRow reads rowCols, and what stands before (nil for nothing) and after it.
+func scanRow(from pgx.Row, row *plane.Row, before any, after ...any) error {
+	dest := make([]any, 0, 16)
+	if before != nil {
+		dest = append(dest, before)
+	}
+	dest = append(dest, &row.Seq, &row.Status, &row.Cancel, &row.Token, &row.Epoch, &row.Error)
+	err := from.Scan(append(dest, after...)...)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return plane.ErrNotFound
+	}
+	return err
+}

@@ -1,0 +1,192 @@
+// Package sqlite keeps streams in an SQLite file, for one node on one machine.
+//
+// The file is one process's alone while it is open. All writes pass through one
+// goroutine, which puts those that wait into one transaction: one write to the
+// disk makes the checkpoints of many streams durable.
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	_ "modernc.org/sqlite" // the driver
+
+	"rillkeep.dev/rillkeep/store"
+)
+
+// ErrInUse says that another process, or another Store, has the file open.
+var ErrInUse = errors.New("database is in use")
+
+// fileName is the database in a folder.
+const fileName = "rillkeep.db"
+
+// readers is how many connections read beside the one that writes.
+const readers = 4
+
+// Config is how to use a file. The zero Config is usable.
+type Config struct {
+	// NoSync lets a commit be answered before it is on the disk
+	// (synchronous=NORMAL). A crash of the process then loses nothing, a crash
+	// of the machine the last moments of what was called durable. The default
+	// waits for the disk at every commit (synchronous=FULL).
+	NoSync bool
+}
+
+// Store is a store.Store in an SQLite file.
+type Store struct {
+	lock  *os.File
+	reads *sql.DB
+	*writer
+}
+
+var _ store.Store = (*Store)(nil)
+
+// Open opens the database at path, a file or a folder that holds one, and
+// brings its tables up to this release. What is not there is made; a path that
+// ends in a separator names a folder. ErrInUse if it is open elsewhere.
+func Open(ctx context.Context, path string, cfg Config) (*Store, error) {
+	s, err := open(ctx, path, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("open database %s: %w", path, err)
+	}
+	return s, nil
+}
+
+func open(ctx context.Context, path string, cfg Config) (_ *Store, err error) {
+	if path == "" {
+		return nil, errors.New("no path is given")
+	}
+	path, err = file(path)
+	if err != nil {
+		return nil, err
+	}
+	lock, held, err := lock(path + ".lock")
+	if held {
+		return nil, ErrInUse
+	}
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{lock: lock}
+	if err := s.connect(ctx, path, cfg); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// file is the database that path means. Its folder is there afterwards.
+func file(path string) (string, error) {
+	dir := os.IsPathSeparator(path[len(path)-1])
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		dir = true
+	}
+	if dir {
+		path = filepath.Join(path, fileName)
+	}
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	return path, os.MkdirAll(filepath.Dir(path), 0o700)
+}
+
+func (s *Store) connect(ctx context.Context, path string, cfg Config) error {
+	sync := "FULL"
+	if cfg.NoSync {
+		sync = "NORMAL"
+	}
+	// The limit keeps a write-ahead log small that one large seal made grow.
+	writes, err := sql.Open("sqlite", dsn(path, "journal_mode(WAL)", "synchronous("+sync+")", "journal_size_limit(67108864)"))
+	if err != nil {
+		return err
+	}
+	writes.SetMaxOpenConns(1)
+	if err := migrate(ctx, writes); err != nil {
+		return errors.Join(err, writes.Close())
+	}
+	s.writer, err = newWriter(ctx, writes)
+	if err != nil {
+		return errors.Join(err, writes.Close())
+	}
+	s.reads, err = sql.Open("sqlite", dsn(path, "query_only(1)"))
+	if err != nil {
+		return err
+	}
+	s.reads.SetMaxOpenConns(readers)
+	s.reads.SetMaxIdleConns(readers)
+	return s.Ping(ctx)
+}
+
+func dsn(path string, pragmas ...string) string {
+	u := url.URL{Scheme: "file", Path: filepath.ToSlash(path)}
+	q := url.Values{"_pragma": append(pragmas, "busy_timeout(5000)")}
+	u.RawQuery = q.Encode()
+	return u.String()
+}
+
+// migrations are applied in the order of their names; the n-th makes version n.
+//
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+func migrate(ctx context.Context, db *sql.DB) error {
+	files, err := fs.Glob(migrations, "migrations/*.sql")
+	if err != nil {
+		return err
+	}
+	var version int
+	if err := db.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version); err != nil {
+		return err
+	}
+	if version > len(files) {
+		return fmt.Errorf("%w: it is at version %d, this release at %d", store.ErrNewerSchema, version, len(files))
+	}
+	for n, name := range files[version:] {
+		text, err := migrations.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		script := "BEGIN IMMEDIATE;" + string(text) + ";PRAGMA user_version = " + strconv.Itoa(version+n+1) + ";COMMIT"
+		if _, err := db.ExecContext(ctx, script); err != nil {
+			return fmt.Errorf("apply %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// Ping reports whether the database can be read.
+func (s *Store) Ping(ctx context.Context) error {
+	var n int
+	if err := s.reads.QueryRowContext(ctx, "SELECT count(*) FROM pragma_user_version").Scan(&n); err != nil {
+		return fmt.Errorf("ping database: %w", err)
+	}
+	return nil
+}
+
+// Close waits for calls under way and lets go of the file.
+func (s *Store) Close() error {
+	var errs []error
+	if s.reads != nil {
+		errs = append(errs, s.reads.Close())
+	}
+	if s.writer != nil {
+		errs = append(errs, s.writer.close())
+	}
+	return errors.Join(append(errs, s.release())...)
+}
+
+func (s *Store) release() error {
+	err := s.lock.Close()
+	if errors.Is(err, os.ErrClosed) { // closed before
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,111 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+)
+
+const (
+	// rowCols is a plane.Row, as scanRow reads it.
+	rowCols = `seq, status, cancel, coalesce(host, ''), epoch, coalesce(error, '')`
+
+	// streamCols is a store.Stream, as scanStream reads it.
+	streamCols = `id, ` + rowCols + `, error IS NOT NULL, coalesce(producer, ''), meta, created_at, updated_at, ended_at`
+
+	readSQL = `SELECT ` + rowCols + ` FROM streams WHERE id = ?1`
+
+	foundSQL = `
+		SELECT ` + rowCols + `, body <> '' OR EXISTS (SELECT 1 FROM chunks WHERE stream_id = ?1)
+		FROM streams WHERE id = ?1`
+
+	leftSQL = `SELECT EXISTS (SELECT 1 FROM chunks WHERE stream_id = ?1)`
+
+	createSQL = `
+		INSERT INTO streams (id, status, host, epoch, producer, meta, created_at, updated_at)
+		VALUES (?1, 'streaming', ?2, 1, nullif(?3, ''), ?4, ?5, ?5)`
+
+	// claimSQL: ?1 id, ?2 token, ?3 epoch, ?4 producer, ?5 meta, ?6 now. What
+	// the claim does not say stays as an application wrote it.
+	claimSQL = `
+		UPDATE streams
+		SET status = 'streaming', host = ?2, epoch = ?3, cancel = (cancel AND status = 'pending'), error = NULL,
+			producer = coalesce(nullif(?4, ''), producer), meta = coalesce(?5, meta), updated_at = ?6, ended_at = NULL
+		WHERE id = ?1`
+
+	// advanceSQL: ?1 id, ?2 token, ?3 from, ?4 seq, ?5 now.
+	advanceSQL = `
+		UPDATE streams SET seq = ?4, updated_at = ?5
+		WHERE id = ?1 AND seq = ?3 AND host = ?2 AND status = 'streaming'`
+
+	chunkSQL = `INSERT INTO chunks (stream_id, seq, text) VALUES (?1, ?2, ?3)`
+
+	cancelSQL = `
+		UPDATE streams SET cancel = 1, updated_at = ?2
+		WHERE id = ?1 AND NOT cancel AND status IN ('pending', 'streaming')`
+
+	// sealSQL: ?1 id, ?2 token, ?3 body, ?4 marks, ?5 seq, ?6 status, ?7 error, ?8 now.
+	sealSQL = `
+		UPDATE streams
+		SET body = ?3, marks = ?4, seq = ?5, error = ?7, updated_at = ?8, ended_at = ?8,
+			status = CASE WHEN cancel AND ?6 = 'complete' THEN 'cancelled' ELSE ?6 END
+		WHERE id = ?1 AND host = ?2 AND status = 'streaming'`
+
+	dropSQL = `DELETE FROM chunks WHERE stream_id = ?1`
+
+	// interruptSQL: ?1 id, ?2 token, ?3 now. For a text with a hole, whose
+	// pieces are better left as they are.
+	interruptSQL = `
+		UPDATE streams SET status = 'interrupted', updated_at = ?3, ended_at = ?3
+		WHERE id = ?1 AND host = ?2 AND status = 'streaming'`
+
+	// orphansSQL: ?1 and ?2 as store.Orphans gives them.
+	orphansSQL = `
+		SELECT id, host FROM streams
+		WHERE status = 'streaming' AND status <> 'complete'
+			AND substr(host, 1, length(?1)) = ?1 AND substr(host, 1, length(?2)) <> ?2
+		ORDER BY id`
+
+	getSQL  = `SELECT ` + streamCols + ` FROM streams WHERE id = ?1`
+	listSQL = `SELECT ` + streamCols + ` FROM streams`
+
+	bodySQL   = `SELECT body FROM streams WHERE id = ?1`
+	chunksSQL = `SELECT seq, text FROM chunks WHERE stream_id = ?1 ORDER BY seq`
+
+	// pageSQL: ?1 id, ?2 from, ?3 characters between two marks, ?4 characters
+	// that hold the page and reach it from the mark below.
+	pageSQL = `
+		SELECT ` + rowCols + `, error IS NOT NULL,
+			CASE mark WHEN 0 THEN 0 ELSE json_extract(marks, '$[' || (mark - 1) || ']') END,
+			substr(body, mark * ?3 + 1, ?4)
+		FROM (SELECT *, (SELECT count(*) FROM json_each(marks) WHERE value <= ?2) AS mark FROM streams WHERE id = ?1)`
+
+	// someSQL: ?1 id, ?2 from, ?3 to. The chunks from the one that holds ?2 to
+	// the one that holds ?3.
+	someSQL = `
+		SELECT seq, text FROM chunks
+		WHERE stream_id = ?1 AND seq > ?2 AND seq <= coalesce(
+			(SELECT min(seq) FROM chunks WHERE stream_id = ?1 AND seq >= ?3), 9223372036854775807)
+		ORDER BY seq`
+)
+
+// statements are those of writes, prepared on the one connection that writes.
+type statements struct {
+	read, found, left, create, claim, advance, chunk, cancel, seal, drop, interrupt, body, chunks *sql.Stmt
+}
+
+func prepare(ctx context.Context, conn *sql.Conn) (s statements, err error) {
+	var errs []error
+	for _, p := range []struct {
+		to  **sql.Stmt
+		sql string
+	}{
+		{&s.read, readSQL}, {&s.found, foundSQL}, {&s.left, leftSQL}, {&s.create, createSQL}, {&s.claim, claimSQL},
+		{&s.advance, advanceSQL}, {&s.chunk, chunkSQL}, {&s.cancel, cancelSQL}, {&s.seal, sealSQL},
+		{&s.drop, dropSQL}, {&s.interrupt, interruptSQL}, {&s.body, bodySQL}, {&s.chunks, chunksSQL},
+	} {
+		*p.to, err = conn.PrepareContext(ctx, p.sql)
+		errs = append(errs, err)
+	}
+	return s, errors.Join(errs...)
+}

@@ -1,0 +1,204 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"rillkeep.dev/rillkeep/plane"
+	"rillkeep.dev/rillkeep/store"
+)
+
+// change runs do as a write and answers the row that it leaves.
+func (s *Store) change(ctx context.Context, verb, id string, do func(statements) (plane.Row, error)) (plane.Row, error) {
+	var row plane.Row
+	err := s.write(ctx, func(stmt statements) (err error) {
+		row, err = do(stmt)
+		return err
+	})
+	if err != nil {
+		return plane.Row{}, fmt.Errorf("%s %q: %w", verb, id, err)
+	}
+	return row, nil
+}
+
+// Open claims a stream, creating its row if there is none. See plane.Store.
+func (s *Store) Open(ctx context.Context, claim plane.Claim) (plane.Row, error) {
+	return s.change(ctx, "open", claim.ID, func(stmt statements) (plane.Row, error) { return stmt.claimFor(claim) })
+}
+
+func (s statements) claimFor(claim plane.Claim) (plane.Row, error) {
+	var meta *string
+	if claim.Meta != nil {
+		meta = new(string(claim.Meta))
+	}
+	now, producer := now(), store.Sound(claim.Producer)
+	var found store.Found
+	err := scanRow(s.found.QueryRow(claim.ID), &found.Row, nil, &found.HasText)
+	if errors.Is(err, plane.ErrNotFound) {
+		var left bool
+		if err := s.left.QueryRow(claim.ID).Scan(&left); err != nil {
+			return plane.Row{}, err
+		}
+		if left {
+			return plane.Row{}, fmt.Errorf("%w: chunk rows are left of it", plane.ErrExists)
+		}
+		if _, err := s.create.Exec(claim.ID, store.Token(claim.Node, 1), producer, meta, now); err != nil {
+			return plane.Row{}, err
+		}
+		return s.row(claim.ID)
+	}
+	if err != nil {
+		return plane.Row{}, err
+	}
+	own, err := store.Judge(claim.Node, found)
+	if own || err != nil {
+		return found.Row, err
+	}
+	epoch := found.Epoch + 1
+	if _, err := s.claim.Exec(claim.ID, store.Token(claim.Node, epoch), epoch, producer, meta, now); err != nil {
+		return plane.Row{}, err
+	}
+	return s.row(claim.ID)
+}
+
+// Append adds a slice as a chunk row. See plane.Store.
+func (s *Store) Append(ctx context.Context, slice plane.Slice) (plane.Row, error) {
+	if err := store.Spans(slice.From, slice.Seq, slice.Text); err != nil {
+		return plane.Row{}, fmt.Errorf("append to %q: %w", slice.ID, err)
+	}
+	return s.change(ctx, "append to", slice.ID, func(stmt statements) (plane.Row, error) {
+		if slice.Text == "" {
+			return stmt.row(slice.ID)
+		}
+		added, err := applied(stmt.advance.Exec(slice.ID, slice.Token, slice.From, slice.Seq, now()))
+		if err == nil && added {
+			_, err = stmt.chunk.Exec(slice.ID, slice.Seq, slice.Text)
+		}
+		if err != nil {
+			return plane.Row{}, err
+		}
+		return stmt.row(slice.ID)
+	})
+}
+
+// Cancel sets the cancel flag. See store.Store.
+func (s *Store) Cancel(ctx context.Context, id string) (plane.Row, error) {
+	return s.change(ctx, "cancel", id, func(stmt statements) (plane.Row, error) {
+		if _, err := stmt.cancel.Exec(id, now()); err != nil {
+			return plane.Row{}, err
+		}
+		return stmt.row(id)
+	})
+}
+
+// Seal writes the end of a stream. See plane.Store.
+func (s *Store) Seal(ctx context.Context, seal plane.Seal) (plane.Row, error) {
+	if err := store.Spans(seal.Base, seal.Seq, seal.Text); err != nil {
+		return plane.Row{}, fmt.Errorf("seal %q: %w", seal.ID, err)
+	}
+	return s.change(ctx, "seal", seal.ID, func(stmt statements) (plane.Row, error) {
+		row, err := stmt.row(seal.ID)
+		if err != nil || row.Token != seal.Token || row.Status != plane.StatusStreaming {
+			return row, err
+		}
+		body := seal.Text
+		if seal.Base > 0 { // only the database has the beginning
+			below, err := stmt.whole(seal.ID, seal.Base)
+			if err != nil {
+				return plane.Row{}, err
+			}
+			body = below + seal.Text
+		}
+		if err := stmt.fold(seal, body); err != nil {
+			return plane.Row{}, err
+		}
+		return stmt.row(seal.ID)
+	})
+}
+
+// fold makes body the text of a row that is seal.Token's and streaming.
+func (s statements) fold(seal plane.Seal, body string) error {
+	var message *string
+	if seal.HasError {
+		message = new(store.Sound(seal.Error))
+	}
+	marks, err := encodeMarks(body)
+	if err != nil {
+		return err
+	}
+	_, err = s.seal.Exec(seal.ID, seal.Token, body, marks, seal.Seq, string(seal.Status), message, now())
+	if err == nil {
+		_, err = s.drop.Exec(seal.ID)
+	}
+	return err
+}
+
+// Interrupt seals what earlier runs of a node left streaming. See store.Store.
+func (s *Store) Interrupt(ctx context.Context, node, incarnation string) (int, error) {
+	orphans, err := s.orphans(ctx, node, incarnation)
+	if err != nil {
+		return 0, err
+	}
+	count := 0
+	var failed []error
+	for _, o := range orphans {
+		var done bool
+		err := s.write(ctx, func(stmt statements) (err error) {
+			done, err = stmt.interruptOne(o.id, o.token)
+			return err
+		})
+		switch {
+		case err != nil:
+			failed = append(failed, fmt.Errorf("interrupt %q: %w", o.id, err))
+		case done:
+			count++
+		}
+	}
+	return count, errors.Join(failed...)
+}
+
+type orphan struct{ id, token string }
+
+func (s *Store) orphans(ctx context.Context, node, incarnation string) ([]orphan, error) {
+	all, but, err := store.Orphans(node, incarnation)
+	if err != nil {
+		return nil, err
+	}
+	list, err := collect(func(rows *sql.Rows) (o orphan, err error) {
+		err = rows.Scan(&o.id, &o.token)
+		return o, err
+	})(s.reads.QueryContext(ctx, orphansSQL, all, but))
+	if err != nil {
+		return nil, fmt.Errorf("find rows to interrupt: %w", err)
+	}
+	return list, nil
+}
+
+func (s statements) interruptOne(id, token string) (done bool, err error) {
+	row, err := s.row(id)
+	if err != nil || row.Token != token || row.Status != plane.StatusStreaming {
+		return false, err // it ended, or has another owner by now
+	}
+	body, err := s.whole(id, row.Seq)
+	if _, hole := errors.AsType[*plane.HoleError](err); hole {
+		return applied(s.interrupt.Exec(id, token, now()))
+	}
+	if err != nil {
+		return false, err
+	}
+	return true, s.fold(plane.Seal{ID: id, Token: token, Status: plane.StatusInterrupted, Seq: row.Seq}, body)
+}
+
+func applied(result sql.Result, err error) (bool, error) {
+	if err != nil {
+		return false, err
+	}
+	n, err := result.RowsAffected()
+	return n > 0, err
+}
+
+// now is the time as it is stored.
+func now() int64 { return time.Now().UnixMicro() }

@@ -1,0 +1,89 @@
+// Package store is the durable plane: the rows that hold streams and their
+// text. It says what a database must do for a node and holds what all databases
+// share; the databases are its subpackages. Package storetest is the contract
+// as tests.
+//
+// A stream is one row, and while it is live one chunk row for each checkpoint:
+// a growing column would be rewritten each time. The row holds the length, the
+// status and the owner token; every write but a cancel is conditional on them,
+// so that a repeat changes nothing and a writer that lost the row reaches
+// nothing. The seal folds the chunks into the row's body.
+//
+// Offsets and lengths are UTF-16 code units, as in package plane.
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"rillkeep.dev/rillkeep/plane"
+)
+
+// ErrNewerSchema says that a later release has changed the tables.
+var ErrNewerSchema = errors.New("database was migrated by a newer release")
+
+// Store is a database of streams. Its methods are safe for concurrent use and
+// end when their context does; one that fails may or may not have taken effect.
+//
+// Unless they say otherwise they answer plane.ErrNotFound if there is no such
+// stream.
+type Store interface {
+	plane.Store
+
+	// Cancel sets the cancel flag of a stream that has not ended, and answers
+	// the row as it is then. The flag of one that has ended stays as it is.
+	Cancel(ctx context.Context, id string) (plane.Row, error)
+
+	// Get answers all of a stream but its text.
+	Get(ctx context.Context, id string) (Stream, error)
+
+	// Text answers the page of durable text that begins at offset from, or one
+	// below it where from lies inside a surrogate pair. from is clamped to
+	// [0, Seq]. A page ends at the text's end or holds limit units, one less or
+	// more where that would cut a pair; 0 means DefaultPage, and the most is
+	// MaxPage. Text and row are of one snapshot. A plane.HoleError if text is
+	// missing.
+	Text(ctx context.Context, id string, from, limit int64) (Page, error)
+
+	// List answers the streams that q asks for, in the order of the bytes of
+	// their ids; none is no error.
+	List(ctx context.Context, q Query) ([]Stream, error)
+
+	// Interrupt seals as interrupted, with the text that is durable, every
+	// streaming row whose owner token names node with an incarnation other than
+	// the one given: what an earlier run of a node left when it died. It answers
+	// how many; rows that could not be sealed are skipped and make the error. A
+	// text with a hole stays in its pieces.
+	Interrupt(ctx context.Context, node, incarnation string) (int, error)
+
+	// Ping reports whether the database answers.
+	Ping(ctx context.Context) error
+
+	// Close waits for calls under way. Calls after it fail.
+	Close() error
+}
+
+// Stream is all of a row but its text.
+type Stream struct {
+	ID string
+	plane.Row
+	HasError bool            // an error with an empty message is still one
+	Producer string          // as claimed
+	Meta     json.RawMessage // as claimed, byte for byte; nil if none
+	Created  time.Time       // by the database's clock, as the next two
+	Updated  time.Time       // when the row last changed
+	Ended    time.Time       // zero while the stream has not ended
+}
+
+// Page is a stretch of a stream's durable text, and the row at that moment.
+type Page struct {
+	plane.Row
+	HasError bool
+	From     int64  // offset at which Text begins
+	Text     string // valid UTF-8; "" only at the end of the text
+}
+
+// End is the offset at which the page's text ends: where the next page begins.
+func (p Page) End() int64 { return p.From + plane.Units(p.Text) }

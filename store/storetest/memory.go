@@ -1,0 +1,263 @@
+package storetest
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"rillkeep.dev/rillkeep/plane"
+	"rillkeep.dev/rillkeep/store"
+)
+
+// Memory is a store.Store that keeps its rows in memory and fails as it is
+// told. It reads time from package time alone, so that it lives in a
+// testing/synctest bubble. NewMemory makes one.
+type Memory struct {
+	// MustExist makes a row necessary for an open, as in tables that belong to
+	// an application.
+	MustExist bool
+
+	// NoTokens shows no owner tokens and guards nothing by them, as in a table
+	// without a column for the host.
+	NoTokens bool
+
+	// RejectNUL makes a write whose text holds NUL fail, as Postgres does.
+	RejectNUL bool
+
+	mu     sync.Mutex // guards below
+	rows   map[string]*Row
+	chunks map[string][]plane.Chunk
+	faults faults
+	calls  []Call
+	closed bool
+}
+
+var (
+	_ store.Store = (*Memory)(nil)
+	_ Backdoor    = (*Memory)(nil)
+)
+
+// NewMemory returns an empty managed store. Set its fields before it is used.
+func NewMemory() *Memory {
+	return &Memory{rows: make(map[string]*Row), chunks: make(map[string][]plane.Chunk)}
+}
+
+// Row is a row as an application's own SQL could read and write it, with the
+// chunk rows of its id.
+type Row struct {
+	Body     string
+	Chunks   []plane.Chunk
+	Seq      int64
+	NullSeq  bool         // the length is NULL
+	Status   plane.Status // "" is NULL
+	Token    string       // the owner token, in the host column
+	Epoch    int64
+	Cancel   bool
+	Error    string
+	HasError bool
+	Producer string
+	Meta     json.RawMessage
+	Created  time.Time
+	Updated  time.Time
+	Ended    time.Time
+}
+
+// Row answers a row; ok is false if there is none, but for chunk rows that may
+// be left of it.
+func (m *Memory) Row(id string) (row Row, ok bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if r := m.rows[id]; r != nil {
+		row, ok = *r, true
+	}
+	row.Chunks = slices.Clone(m.chunks[id])
+	return row, ok
+}
+
+// Edit changes a row and its chunks, and makes a pending one if there is none.
+func (m *Memory) Edit(id string, edit func(*Row)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.edit(id, edit)
+}
+
+func (m *Memory) edit(id string, edit func(*Row)) {
+	row := Row{Status: plane.StatusPending, Created: time.Now(), Updated: time.Now()}
+	if r := m.rows[id]; r != nil {
+		row = *r
+	}
+	row.Chunks = slices.Clone(m.chunks[id])
+	edit(&row)
+	m.chunks[id], row.Chunks = row.Chunks, nil
+	m.rows[id] = &row
+}
+
+// Delete deletes a row. Its chunks stay.
+func (m *Memory) Delete(id string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.rows, id)
+}
+
+// find answers a row to look at or to change. m.mu is held.
+func (m *Memory) find(id string) (*Row, error) {
+	if r := m.rows[id]; r != nil {
+		return r, nil
+	}
+	return nil, plane.ErrNotFound
+}
+
+// row is what a stream is told of r.
+func (m *Memory) row(r *Row) plane.Row {
+	row := plane.Row{Seq: r.Seq, Status: r.Status, Cancel: r.Cancel, Token: r.Token, Epoch: r.Epoch, Error: r.Error}
+	if m.NoTokens {
+		row.Token = ""
+	}
+	return row
+}
+
+// owned reports whether a write that carries token reaches r.
+func (m *Memory) owned(r *Row, token string) bool {
+	return r.Status == plane.StatusStreaming && (m.NoTokens || r.Token == token)
+}
+
+func (m *Memory) found(id string, r *Row) store.Found {
+	row := m.row(r)
+	row.Token = r.Token // a claim of our own is known by it, shown or not
+	return store.Found{Row: row, NullSeq: r.NullSeq, HasText: r.Body != "" || len(m.chunks[id]) > 0}
+}
+
+// probe is the first half of Open under the lock: own is a claim of the node's
+// whose answer was lost.
+func (m *Memory) probe(c plane.Claim) (row plane.Row, own bool, err error) {
+	r, err := m.find(c.ID)
+	switch {
+	case err == nil:
+		own, err = store.Judge(c.Node, m.found(c.ID, r))
+		return m.row(r), own, err
+	case m.MustExist:
+		return plane.Row{}, false, err
+	case len(m.chunks[c.ID]) > 0:
+		return plane.Row{}, false, fmt.Errorf("%w: chunk rows are left of it", plane.ErrExists)
+	default:
+		return plane.Row{}, false, nil
+	}
+}
+
+// claim is the second half of Open under the lock, of a row that was free.
+func (m *Memory) claim(c plane.Claim) (plane.Row, error) {
+	row, own, err := m.probe(c)
+	if err != nil && m.rows[c.ID] != nil {
+		own, err = store.JudgeLost(c.Node, m.found(c.ID, m.rows[c.ID]))
+	}
+	if own || err != nil {
+		return row, err
+	}
+	if m.rows[c.ID] == nil {
+		m.edit(c.ID, func(*Row) {})
+	}
+	r := m.rows[c.ID]
+	r.Cancel = r.Cancel && !r.Status.Ended()
+	r.Status, r.Epoch = plane.StatusStreaming, r.Epoch+1
+	r.Token = store.Token(c.Node, r.Epoch)
+	r.Error, r.HasError, r.Ended, r.Updated = "", false, time.Time{}, time.Now()
+	r.Producer = cmp.Or(store.Sound(c.Producer), r.Producer)
+	if c.Meta != nil {
+		r.Meta = slices.Clone(c.Meta)
+	}
+	return m.row(r), nil
+}
+
+// add is Append under the lock.
+func (m *Memory) add(slice plane.Slice) (plane.Row, error) {
+	r, err := m.find(slice.ID)
+	if err != nil {
+		return plane.Row{}, err
+	}
+	if m.owned(r, slice.Token) && !r.NullSeq && r.Seq == slice.From && slice.Text != "" {
+		m.chunks[slice.ID] = append(m.chunks[slice.ID], plane.Chunk{Seq: slice.Seq, Text: slice.Text})
+		r.Seq, r.Updated = slice.Seq, time.Now()
+	}
+	return m.row(r), nil
+}
+
+// seal is Seal under the lock.
+func (m *Memory) seal(seal plane.Seal) (plane.Row, error) {
+	r, err := m.find(seal.ID)
+	if err != nil || !m.owned(r, seal.Token) {
+		if err != nil {
+			return plane.Row{}, err
+		}
+		return m.row(r), nil
+	}
+	below, _, err := store.Stretch(m.pieces(seal.ID, r), 0, seal.Base)
+	if err != nil {
+		return plane.Row{}, err
+	}
+	status := seal.Status
+	if status == plane.StatusComplete && r.Cancel {
+		status = plane.StatusCancelled
+	}
+	m.fold(seal.ID, r, status, below+seal.Text, seal.Seq)
+	r.Error, r.HasError = "", seal.HasError
+	if seal.HasError {
+		r.Error = store.Sound(seal.Error)
+	}
+	return m.row(r), nil
+}
+
+func (m *Memory) fold(id string, r *Row, status plane.Status, body string, seq int64) {
+	r.Body, r.Seq, r.Status = body, seq, status
+	r.Updated = time.Now()
+	r.Ended = r.Updated
+	delete(m.chunks, id)
+}
+
+func (m *Memory) pieces(id string, r *Row) []store.Piece {
+	pieces := []store.Piece{store.BodyPiece(0, r.Body)}
+	for _, c := range m.chunks[id] {
+		pieces = append(pieces, store.ChunkPiece(c.Seq, c.Text))
+	}
+	return pieces
+}
+
+// interrupt is Interrupt under the lock.
+func (m *Memory) interrupt(all, but string) (count int) {
+	for id, r := range m.rows {
+		if r.Status != plane.StatusStreaming || !strings.HasPrefix(r.Token, all) || strings.HasPrefix(r.Token, but) {
+			continue
+		}
+		body, _, err := store.Stretch(m.pieces(id, r), 0, r.Seq)
+		if err == nil {
+			m.fold(id, r, plane.StatusInterrupted, body, r.Seq)
+		} else {
+			r.Status, r.Updated, r.Ended = plane.StatusInterrupted, time.Now(), time.Now()
+		}
+		r.Error, r.HasError = "", false
+		count++
+	}
+	return count
+}
+
+func (m *Memory) list(q store.Query) []store.Stream {
+	var list []store.Stream
+	for _, id := range slices.Sorted(maps.Keys(m.rows)) {
+		r := m.rows[id]
+		if id > q.After && strings.HasPrefix(id, q.Prefix) && (q.Status == "" || r.Status == q.Status) {
+			list = append(list, m.stream(id, r))
+		}
+	}
+	return list[:min(len(list), q.Max())]
+}
+
+func (m *Memory) stream(id string, r *Row) store.Stream {
+	return store.Stream{
+		ID: id, Row: m.row(r), HasError: r.HasError, Producer: r.Producer, Meta: slices.Clone(r.Meta),
+		Created: r.Created, Updated: r.Updated, Ended: r.Ended,
+	}
+}

@@ -1,0 +1,217 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"rillkeep.dev/rillkeep/plane"
+	"rillkeep.dev/rillkeep/store"
+)
+
+// node is who opens streams in these tests: node/incarnation.
+const node = "n1/boot1"
+
+func testOpen(t *testing.T, open func(testing.TB) backed) {
+	each(t, open, map[string]func(*testing.T, backed){
+		"makes the row": func(t *testing.T, s backed) {
+			claim := plane.Claim{ID: "s", Node: node, Producer: "app", Meta: []byte(`{"b": 1, "a":"\u0000"}`)}
+			row, err := s.Open(bounded(t), claim)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := plane.Row{Status: plane.StatusStreaming, Token: node + "/1", Epoch: 1}
+			equal(t, row, want)
+			equal(t, must(s.Read(bounded(t), "s"))(t), want)
+		},
+		"of a row that an application made": func(t *testing.T, s backed) {
+			s.Edit("s", func(r *Row) { r.Meta, r.Producer = []byte("[1]"), "app" })
+			row := must(s.Open(bounded(t), plane.Claim{ID: "s", Node: node}))(t)
+			equal(t, row, plane.Row{Status: plane.StatusStreaming, Token: node + "/1", Epoch: 1})
+			stream := must(s.Get(bounded(t), "s"))(t)
+			equal(t, stream.Producer, "app")
+			equal(t, string(stream.Meta), "[1]")
+		},
+		"whose answer was lost is answered again": func(t *testing.T, s backed) {
+			first := opened(t, s, "s")
+			equal(t, must(s.Open(bounded(t), plane.Claim{ID: "s", Node: node}))(t), first)
+		},
+		"of a row cancelled before it began keeps the flag": func(t *testing.T, s backed) {
+			s.Edit("s", func(r *Row) { r.Cancel = true })
+			if !opened(t, s, "s").Cancel {
+				t.Error("the flag is gone")
+			}
+		},
+		"of an ended empty row is a new epoch": func(t *testing.T, s backed) {
+			row := opened(t, s, "s")
+			cancelled(t, s, "s")
+			sealed(t, s, plane.Seal{ID: "s", Token: row.Token, Status: plane.StatusError, Error: "no", HasError: true})
+			next := must(s.Open(bounded(t), plane.Claim{ID: "s", Node: "n2/boot1"}))(t)
+			equal(t, next, plane.Row{Status: plane.StatusStreaming, Token: "n2/boot1/2", Epoch: 2})
+			stream := must(s.Get(bounded(t), "s"))(t)
+			if stream.HasError || !stream.Ended.IsZero() {
+				t.Errorf("the end of the epoch before is left: %+v", stream)
+			}
+		},
+		"of many at once has one winner": openRace,
+	})
+	for name, refusal := range refusals {
+		t.Run("refuses "+name, func(t *testing.T) {
+			s := open(t)
+			refusal.seed(s)
+			before, _ := s.Row("s")
+			_, err := s.Open(bounded(t), plane.Claim{ID: "s", Node: node})
+			if !errors.Is(err, refusal.want) {
+				t.Errorf("got %v, want %v", err, refusal.want)
+			}
+			after, _ := s.Row("s")
+			equal(t, after, before)
+		})
+	}
+}
+
+var refusals = map[string]struct {
+	seed func(backed)
+	want error
+}{
+	"a row with a length": {
+		func(s backed) { s.Edit("s", func(r *Row) { r.Seq, r.Body = 3, "abc" }) }, plane.ErrExists,
+	},
+	"an ended row with a length": {
+		func(s backed) {
+			s.Edit("s", func(r *Row) { r.Seq, r.Body, r.Status = 3, "abc", plane.StatusComplete })
+		}, plane.ErrExists,
+	},
+	"a row of length 0 with a body": {
+		func(s backed) { s.Edit("s", func(r *Row) { r.Body = "abc" }) }, plane.ErrExists,
+	},
+	"a row of length 0 with chunks": {
+		func(s backed) { s.Edit("s", func(r *Row) { r.Chunks = []plane.Chunk{{Seq: 3, Text: "abc"}} }) }, plane.ErrExists,
+	},
+	"chunks of a row that is gone": {
+		func(s backed) {
+			s.Edit("s", func(r *Row) { r.Chunks = []plane.Chunk{{Seq: 3, Text: "abc"}} })
+			s.Delete("s")
+		}, plane.ErrExists,
+	},
+	"a row that another streams": {
+		func(s backed) {
+			s.Edit("s", func(r *Row) { r.Status, r.Token, r.Epoch = plane.StatusStreaming, "n2/boot1/1", 1 })
+		}, plane.ErrHeld,
+	},
+	"a row that another streams and has written to": {
+		func(s backed) {
+			s.Edit("s", func(r *Row) {
+				r.Status, r.Token, r.Epoch, r.Seq = plane.StatusStreaming, "n2/boot1/1", 1, 3
+				r.Chunks = []plane.Chunk{{Seq: 3, Text: "abc"}}
+			})
+		}, plane.ErrHeld,
+	},
+	"a row of the same node's earlier run": {
+		func(s backed) {
+			s.Edit("s", func(r *Row) { r.Status, r.Token, r.Epoch = plane.StatusStreaming, "n1/boot0/1", 1 })
+		}, plane.ErrHeld,
+	},
+	"a streaming row without a token": {
+		func(s backed) { s.Edit("s", func(r *Row) { r.Status = plane.StatusStreaming }) }, plane.ErrHeld,
+	},
+	"its own row once it has text": {
+		func(s backed) {
+			s.Edit("s", func(r *Row) {
+				r.Status, r.Token, r.Epoch, r.Seq = plane.StatusStreaming, node+"/1", 1, 3
+				r.Chunks = []plane.Chunk{{Seq: 3, Text: "abc"}}
+			})
+		}, plane.ErrExists,
+	},
+}
+
+func openRace(t *testing.T, s backed) {
+	const rivals = 100
+	s.Edit("there", func(*Row) {})
+	for _, id := range []string{"there", "not there"} {
+		rows, errs := make([]plane.Row, rivals), make([]error, rivals)
+		ctx := bounded(t)
+		var all sync.WaitGroup
+		for n := range rivals {
+			all.Go(func() {
+				rows[n], errs[n] = s.Open(ctx, plane.Claim{ID: id, Node: fmt.Sprintf("n%d/boot1", n)})
+			})
+		}
+		all.Wait()
+		var winners []plane.Row
+		for n, err := range errs {
+			switch {
+			case err == nil:
+				winners = append(winners, rows[n])
+			case !errors.Is(err, plane.ErrHeld) && !errors.Is(err, plane.ErrLostRace):
+				t.Errorf("a loser was told %v", err)
+			}
+		}
+		if len(winners) != 1 {
+			t.Fatalf("%d of %d opens won", len(winners), rivals)
+		}
+		equal(t, must(s.Read(ctx, id))(t), winners[0])
+	}
+}
+
+func opened(tb testing.TB, s store.Store, id string) plane.Row {
+	tb.Helper()
+	return must(s.Open(bounded(tb), plane.Claim{ID: id, Node: node}))(tb)
+}
+
+// appended appends text to a row as it is.
+func appended(tb testing.TB, s store.Store, id string, row plane.Row, text string) plane.Row {
+	tb.Helper()
+	to := row.Seq + plane.Units(text)
+	next := must(s.Append(bounded(tb), plane.Slice{ID: id, Token: row.Token, From: row.Seq, Seq: to, Text: text}))(tb)
+	if next.Seq != to {
+		tb.Fatalf("appended up to %d, the row says %d", to, next.Seq)
+	}
+	return next
+}
+
+func sealed(tb testing.TB, s store.Store, seal plane.Seal) plane.Row {
+	tb.Helper()
+	return must(s.Seal(bounded(tb), seal))(tb)
+}
+
+func cancelled(tb testing.TB, s store.Store, id string) plane.Row {
+	tb.Helper()
+	return must(s.Cancel(bounded(tb), id))(tb)
+}
+
+// whole reads a text page by page.
+func whole(ctx context.Context, s store.Store, id string, limit int64) (string, error) {
+	var text string
+	for {
+		page, err := s.Text(ctx, id, plane.Units(text), limit)
+		if err != nil || page.Text == "" {
+			return text, err
+		}
+		if page.From != plane.Units(text) {
+			return text, fmt.Errorf("asked from %d, answered from %d", plane.Units(text), page.From)
+		}
+		text += page.Text
+	}
+}
+
+func must[T any](result T, err error) func(testing.TB) T {
+	return func(tb testing.TB) T {
+		tb.Helper()
+		if err != nil {
+			tb.Fatal(err)
+		}
+		return result
+	}
+}
+
+func equal[T any](tb testing.TB, got, want T) {
+	tb.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		tb.Errorf("want (-), got (+):\n%s", diff)
+	}
+}

@@ -1,0 +1,63 @@
+// Package storetest is what package store asks of a database, as tests that
+// every one of them runs; and a store in memory that fails as it is told, for
+// tests of those who use one.
+package storetest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"rillkeep.dev/rillkeep/store"
+)
+
+// Backdoor reads and writes rows past the contract, as an application's own SQL
+// can. What Run is given must have it.
+type Backdoor interface {
+	Row(id string) (row Row, ok bool)
+	Edit(id string, edit func(*Row))
+	Delete(id string)
+}
+
+// backed is a store as the tests use it.
+type backed interface {
+	store.Store
+	Backdoor
+}
+
+// Run holds a store to its contract. open answers an empty store that ends with
+// the test; it must be a Backdoor as well.
+func Run(t *testing.T, open func(testing.TB) store.Store) {
+	for _, part := range []struct {
+		name string
+		run  func(*testing.T, func(testing.TB) backed)
+	}{
+		{"open", testOpen}, {"append", testAppend}, {"seal", testSeal}, {"cancel", testCancel},
+		{"text", testText}, {"list", testList}, {"interrupt", testInterrupt}, {"row", testRow},
+	} {
+		t.Run(part.name, func(t *testing.T) {
+			part.run(t, func(tb testing.TB) backed {
+				tb.Helper()
+				s, ok := open(tb).(backed)
+				if !ok {
+					tb.Fatal("the store has no Backdoor")
+				}
+				return s
+			})
+		})
+	}
+}
+
+// each runs every test of a part on a store of its own.
+func each(t *testing.T, open func(testing.TB) backed, tests map[string]func(*testing.T, backed)) {
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) { test(t, open(t)) })
+	}
+}
+
+// bounded is a context that ends before the test run would.
+func bounded(tb testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(tb.Context(), time.Minute)
+	tb.Cleanup(cancel)
+	return ctx
+}
