@@ -34,12 +34,15 @@ type script struct {
 	mu      sync.Mutex // guards below
 	op      int
 	handles map[string]*plane.Stream
+	streams map[string]string // their names
 	steps   map[int]*step
 	pending map[string]bool // calls that have not come back
 	pumps   map[string]pumped
+	pushed  map[string]string // what each stream took, by its name
 	failed  []plane.Checkpoint
 	answers []json.RawMessage // of callback mode, in order
 	changes []plane.Change    // that callback mode was given
+	held    []chan struct{}   // calls of callback mode that have not been let in
 }
 
 // node is one node of the script.
@@ -59,8 +62,8 @@ var (
 func play(t *testing.T, v vector) *script {
 	s := &script{
 		t: t, vector: v, store: newVectorStore(v.Config), nodes: map[string]*node{},
-		subs: map[string]*subscriber{}, handles: map[string]*plane.Stream{}, steps: map[int]*step{},
-		pending: map[string]bool{}, pumps: map[string]pumped{}, answers: v.Config.CommitAnswers,
+		subs: map[string]*subscriber{}, handles: map[string]*plane.Stream{}, streams: map[string]string{}, steps: map[int]*step{},
+		pending: map[string]bool{}, pumps: map[string]pumped{}, pushed: map[string]string{}, answers: v.Config.CommitAnswers,
 	}
 	s.ctx, s.cancel = context.WithCancel(t.Context())
 	for _, name := range v.Config.names() {
@@ -73,12 +76,32 @@ func play(t *testing.T, v vector) *script {
 		s.op = i
 		s.mu.Unlock()
 		s.do(o)
-		synctest.Wait()
+		s.settle()
 		after := s.store.show()
 		s.noteStore(before, after)
 		before = after
 	}
 	return s
+}
+
+// settle lets all that can run run. Readers come before the application of
+// callback mode, which is let in only then: text that it has confirmed may be
+// trimmed at once, and in the recorded implementation a push hands its text to
+// the readers before it does anything else.
+func (s *script) settle() {
+	for {
+		synctest.Wait()
+		s.mu.Lock()
+		held := s.held
+		s.held = nil
+		s.mu.Unlock()
+		if len(held) == 0 {
+			return
+		}
+		for _, call := range held {
+			close(call)
+		}
+	}
 }
 
 // end gives back all that the script still holds, and waits for it.
@@ -163,7 +186,7 @@ func (s *script) checkpoint(c plane.Checkpoint, throw bool) {
 
 // commit is the application of callback mode: it answers as the script says.
 func (s *script) commit(ctx context.Context, change plane.Change) (plane.Answer, error) {
-	if err := s.store.wait(ctx); err != nil {
+	if err := s.admit(ctx); err != nil {
 		return plane.Answer{}, err
 	}
 	s.mu.Lock()
@@ -184,6 +207,22 @@ func (s *script) commit(ctx context.Context, change plane.Change) (plane.Answer,
 		return plane.Answer{}, faults[answer.Throw]
 	}
 	return plane.Answer{Seq: answer.Seq, CancelRequested: answer.CancelRequested}, nil
+}
+
+// admit waits until a call of callback mode may run.
+func (s *script) admit(ctx context.Context) error {
+	s.mu.Lock()
+	open := make(chan struct{})
+	s.held = append(s.held, open)
+	latency := s.store.latency
+	s.mu.Unlock()
+	select {
+	case <-open:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	time.Sleep(latency)
+	return nil
 }
 
 // do runs one op.
@@ -260,7 +299,7 @@ func (s *script) open(o op) error {
 	stream, err := s.node(o.Plane).system.Open(s.ctx, plane.Claim{ID: o.Stream, Meta: o.Meta})
 	if err == nil {
 		s.mu.Lock()
-		s.handles[o.As] = stream
+		s.handles[o.As], s.streams[o.As] = stream, o.Stream
 		s.mu.Unlock()
 	}
 	return err
@@ -271,8 +310,12 @@ func (s *script) push(h string, text vectorText) {
 	if stream := s.handle(h); stream != nil {
 		err = stream.Push(s.ctx, string(text))
 	}
-	if err != nil {
-		s.note(func(st *step) { st.threw = append(st.threw, err) })
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err == nil {
+		s.pushed[s.streams[h]] += string(text)
+	} else {
+		s.now().threw = append(s.now().threw, err)
 	}
 }
 
@@ -290,26 +333,26 @@ func (s *script) call(as string, f func() (*int64, error)) {
 		if err == nil {
 			out.Value = value
 		}
-		s.note(func(st *step) {
-			delete(s.pending, as)
-			st.Settled = append(st.Settled, out)
-		})
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.pending, as)
+		s.now().Settled = append(s.now().Settled, out)
 	})
 }
 
-// note changes what is known of the current step.
-func (s *script) note(change func(*step)) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// now is what is known of the current step. s.mu is held.
+func (s *script) now() *step {
 	st := s.steps[s.op]
 	if st == nil {
 		st = &step{Op: s.op}
 		s.steps[s.op] = st
 	}
-	change(st)
+	return st
 }
 
 func (s *script) noteStore(before, after map[string]stored) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	changed := map[string]stored{}
 	for id, now := range after {
 		if was, ok := before[id]; !ok || !cmp.Equal(was, now) {
@@ -317,7 +360,7 @@ func (s *script) noteStore(before, after map[string]stored) {
 		}
 	}
 	if len(changed) > 0 {
-		s.note(func(st *step) { st.Store = changed })
+		s.now().Store = changed
 	}
 }
 
@@ -336,6 +379,9 @@ func (s *script) source(o op) func(context.Context) iter.Seq2[string, error] {
 			for _, text := range o.Texts {
 				time.Sleep(gap)
 				p.Pulled++
+				s.mu.Lock()
+				s.pushed[s.streams[o.H]] += string(text)
+				s.mu.Unlock()
 				if !yield(string(text), nil) {
 					p.Closed = true
 					return

@@ -1,7 +1,6 @@
 package actor_test
 
 import (
-	"context"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -18,7 +17,8 @@ type vectorStore struct {
 	ids     []string
 	flagged map[string]bool // cancel flags of a column that is not mapped
 	node    planeConfig
-	latency time.Duration
+	latency time.Duration // of writes
+	reading time.Duration // of reads
 }
 
 // faults are the store's failures by the names that the vectors give them.
@@ -41,19 +41,6 @@ func newVectorStore(cfg vectorConfig) *vectorStore {
 func (v *vectorStore) as(p planeConfig) plane.Store {
 	v.node = p
 	return v.Memory
-}
-
-// wait is what callback mode waits for its application.
-func (v *vectorStore) wait(ctx context.Context) error {
-	if v.latency == 0 {
-		return nil
-	}
-	select {
-	case <-time.After(v.latency):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // do runs an op that is the store's.
@@ -79,11 +66,10 @@ func (v *vectorStore) do(t *testing.T, o op) {
 		v.Edit(o.Stream, func(r *storetest.Row) { r.Cancel = true })
 	case "latency":
 		v.latency = time.Duration(o.Ms) * time.Millisecond
-		var read time.Duration
 		if o.ReadMs != nil {
-			read = time.Duration(*o.ReadMs) * time.Millisecond
+			v.reading = time.Duration(*o.ReadMs) * time.Millisecond
 		}
-		v.Latency(v.latency, read)
+		v.Latency(v.latency, v.reading)
 	case "fault":
 		v.fault(t, o)
 	default:
@@ -102,6 +88,7 @@ func (v *vectorStore) fault(t *testing.T, o op) {
 		v.FailReads(o.N)
 	case "clear":
 		v.Clear()
+		v.Latency(v.latency, v.reading) // it is no fault
 	default:
 		t.Fatalf("fault %q is not known", o.Kind)
 	}

@@ -136,6 +136,7 @@ type outcome struct {
 	row      Row
 	known    bool // row is what the store holds
 	err      error
+	cut      bool // a seal took over before the retries were used up
 	attempts int
 	took     time.Duration
 }
@@ -146,7 +147,10 @@ func (s *Stream) round(slice Slice, retries int) {
 	for n := 0; ; n++ {
 		out = s.attempt(slice)
 		out.attempts = n + 1
-		if out.err == nil || n == retries || errors.Is(out.err, ErrFenced) || !s.pause(n) {
+		if out.err == nil || n == retries || errors.Is(out.err, ErrFenced) {
+			break
+		}
+		if out.cut = !s.pause(n); out.cut {
 			break
 		}
 	}
@@ -236,6 +240,7 @@ func (s *Stream) settle(slice Slice, out outcome) {
 	switch {
 	case fenced:
 		s.standDown(out.err)
+	case out.cut: // the seal covers the slice, and answers who waits for it
 	case out.err != nil:
 		s.failed++
 		s.answer(s.aim, out.err)
@@ -259,8 +264,12 @@ func (s *Stream) advance(slice Slice, row Row) {
 	if row.Seq <= s.durable || row.Seq > slice.Seq {
 		return
 	}
-	s.durable = row.Seq
-	s.mark = row.Seq
+	confirmed := s.text.floor(row.Seq) // an application may say that it holds half a pair
+	if confirmed == s.durable {
+		return
+	}
+	s.durable = confirmed
+	s.mark = confirmed
 	s.changed = true
 	if s.room != nil {
 		close(s.room)

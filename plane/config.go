@@ -51,7 +51,7 @@ type Checkpoint struct {
 	Seal      bool  // the stream's last write, of its whole text
 	Attempts  int
 	Took      time.Duration
-	Err       error // the retries were used up: not durable yet
+	Err       error // not durable yet: the retries were used up, or a seal took over
 }
 
 // resolve returns c with its defaults filled in, or why it is refused.

@@ -43,7 +43,7 @@ func DefaultPolicy() Policy {
 		StoreTimeout:   10 * time.Second,
 		MaxSlice:       256 << 10,
 		MaxOutstanding: 1 << 20,
-		MaxUnits:       64 << 20,
+		MaxUnits:       16 << 20,
 		CancelGrace:    2 * time.Second,
 	}
 }

@@ -36,6 +36,7 @@ func (m *machine) Check(t *rapid.T) {
 	}
 	m.checkOver(t)
 	m.checkLengths(t, was)
+	m.checkPolicy(t)
 	m.checkStored(t)
 	m.notices(t)
 }
@@ -93,6 +94,21 @@ func (m *machine) checkLengths(t *rapid.T, was plane.State) {
 	}
 }
 
+// checkPolicy holds a stream whose store never failed to the promise that text
+// waits for so many units, or for so long, and no longer.
+func (m *machine) checkPolicy(t *rapid.T) {
+	st := m.state
+	for len(m.pushes) > 0 && m.pushes[0].seq <= st.Durable {
+		m.pushes = m.pushes[1:]
+	}
+	if m.troubled || m.slow || m.rival || m.over || len(m.pushes) == 0 {
+		return
+	}
+	if waits := time.Since(m.pushes[0].at); waits >= m.policy.Interval || st.Seq-st.Durable >= m.policy.Units {
+		t.Fatalf("%d units wait for the store, for %v", st.Seq-st.Durable, waits)
+	}
+}
+
 // checkStored holds the store's text to P, and what it was asked to S.
 func (m *machine) checkStored(t *rapid.T) {
 	row, text, _, wrong := m.w.snapshot()
@@ -112,6 +128,17 @@ func (m *machine) checkStored(t *rapid.T) {
 			t.Fatalf("write %d..%d cuts a pair", w.From, w.Seq)
 		}
 	}
+}
+
+// lost counts the units that no text can hold. The pieces of the machine hold no
+// U+FFFD, but where bytes are none.
+func lost(sent []uint16) (n int64) {
+	for _, u := range plane.Valid(sent) {
+		if u == 0xFFFD {
+			n++
+		}
+	}
+	return n
 }
 
 // calmEnd ends the faults, then the stream, and wants an end for all.
@@ -162,6 +189,9 @@ func (m *machine) checkEnd(t *rapid.T) {
 		t.Fatalf("the end was told %d times", len(m.ended))
 	}
 	e := m.ended[0]
+	if lost := lost(m.sent); m.replaced != lost {
+		t.Fatalf("the hook was told of %d characters replaced, not of %d", m.replaced, lost)
+	}
 	if e.Seq != st.Durable || e.Status != st.Status || !st.Over {
 		t.Fatalf("%+v, and the hook was told %+v", st, e)
 	}

@@ -41,7 +41,7 @@ func (m *machine) atom(t *rapid.T) string {
 	case 10:
 		return strings.Repeat("😀a", 600) + n // over the text's marks
 	case 11:
-		if m.policy.MaxSlice > 1000 && rapid.IntRange(0, 3).Draw(t, "huge") == 0 {
+		if m.policy.MaxSlice > 1000 && rapid.Bool().Draw(t, "huge") {
 			return strings.Repeat("0123456é", 10_000) + n // over a chunk's bytes
 		}
 	}
@@ -59,11 +59,12 @@ func (m *machine) push(t *rapid.T) {
 	}
 	delta := m.coming[:n]
 	m.coming = m.coming[n:]
-	m.pushed(t, delta, func(ctx context.Context) error { return m.s.Push(ctx, delta) })
+	m.pushed(t, int64(len(m.received())), delta, func(ctx context.Context) error { return m.s.Push(ctx, delta) })
 }
 
-// pushed judges the answer to a push of new text and takes the text over.
-func (m *machine) pushed(t *rapid.T, fresh string, push func(context.Context) error) {
+// pushed judges the answer to a push from offset from, of which fresh is new, and
+// takes that over.
+func (m *machine) pushed(t *rapid.T, from int64, fresh string, push func(context.Context) error) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	began, before := time.Now(), m.s.State().Seq
@@ -78,6 +79,8 @@ func (m *machine) pushed(t *rapid.T, fresh string, push func(context.Context) er
 		if whole := plane.RawUnits(m.pending + fresh); int64(len(m.produced)+len(whole)) <= m.policy.MaxUnits {
 			t.Fatalf("%v: %d and %d units", err, len(m.produced), len(whole))
 		}
+	case errors.Is(err, plane.ErrConflict) && from < m.floor():
+		// what it repeats was trimmed while it waited for room
 	case errors.Is(err, context.DeadlineExceeded):
 		if waited := time.Since(began); waited < 20*time.Millisecond || m.policy.MaxOutstanding > 8 {
 			t.Fatalf("push gave up after %v with %d outstanding", waited, st.Seq-st.Durable)
@@ -99,6 +102,9 @@ func (m *machine) accept(delta string) {
 	units := plane.RawUnits(ready)
 	m.sent = append(m.sent, units...)
 	m.produced = append(m.produced, plane.Valid(units)...)
+	if len(units) > 0 {
+		m.pushes = append(m.pushes, push{int64(len(m.produced)), time.Now()})
+	}
 }
 
 // received is what the producer has sent, with the half that is held.
@@ -107,6 +113,12 @@ func (m *machine) received() []uint16 {
 		return append(slices.Clip(m.sent), rest[0])
 	}
 	return m.sent
+}
+
+// floor is where the text begins that is still in memory.
+func (m *machine) floor() int64 {
+	_, floor := m.s.Text()
+	return floor
 }
 
 // pushAt sends text with its offset: what comes next, some of it again, a gap,
@@ -124,7 +136,6 @@ func (m *machine) pushAt(t *rapid.T) {
 	text := slices.Clone(had[from:])
 	fresh := plane.RawUnits(m.atom(t))
 	pairs := rapid.Bool().Draw(t, "pairs")
-	_, floor := m.s.Text()
 	at := func(from int64, units []uint16) error {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 		defer cancel()
@@ -136,14 +147,43 @@ func (m *machine) pushAt(t *rapid.T) {
 	case kind == 1 && len(text) > 0: // other text
 		text[rapid.IntRange(0, len(text)-1).Draw(t, "where")] = 'ß'
 		m.refused(t, at(from, append(text, fresh...)), plane.ErrConflict)
-	case from < floor:
+	case from < m.floor():
 		m.refused(t, at(from, text), plane.ErrConflict)
 	case kind == 2 && len(text) > 0: // nothing new
 		text = text[:rapid.IntRange(0, len(text)).Draw(t, "length")]
-		m.pushed(t, "", func(context.Context) error { return at(from, text) })
+		m.pushed(t, from, "", func(context.Context) error { return at(from, text) })
 	default:
-		m.pushed(t, plane.Encode(fresh, pairs), func(context.Context) error { return at(from, append(text, fresh...)) })
+		m.pushed(t, from, plane.Encode(fresh, pairs), func(context.Context) error { return at(from, append(text, fresh...)) })
 	}
+}
+
+// pump hands over a source, which tells where its first delta starts or not, and
+// may begin with what was sent before.
+func (m *machine) pump(t *rapid.T) {
+	had := m.received()
+	from := int64(len(had))
+	at := rapid.Bool().Draw(t, "at")
+	if at && (m.pending == "" || m.pending == highHalf) {
+		from -= rapid.Int64Range(0, min(from-m.floor(), 40)).Draw(t, "back")
+	}
+	repeat := plane.Encode(had[from:], true)
+	all := repeat
+	for range rapid.IntRange(1, 3).Draw(t, "atoms") {
+		all += m.atom(t)
+	}
+	source := func(ctx context.Context) iter.Seq2[string, error] {
+		return func(yield func(string, error) bool) {
+			for len(all) > 0 && ctx.Err() == nil {
+				n := min(len(all), 1+len(all)/3)
+				delta := all[:n]
+				all = all[n:]
+				if !yield(delta, nil) {
+					return
+				}
+			}
+		}
+	}
+	_ = repeat
 }
 
 // refused wants an append refused for its offset, unless nothing is taken at all.

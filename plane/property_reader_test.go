@@ -58,7 +58,7 @@ func (m *machine) join(t *rapid.T) {
 // firstFrame is what a reader who joins at from must be told.
 func (m *machine) firstFrame(from int64) plane.Frame {
 	st := m.s.State()
-	_, floor := m.s.Text()
+	floor := m.floor()
 	_, hosted := m.sys.Stream("s")
 	from = max(0, min(from, st.Seq))
 	if u := m.produced; from > 0 && from < st.Seq && u[from]>>10 == 0xDC00>>10 {
@@ -211,7 +211,7 @@ func (m *machine) frame(t *rapid.T, r *reader, f plane.Frame) {
 			wrong("an end that is not so")
 		}
 	case plane.KindStale:
-		_, floor := m.s.Text()
+		floor := m.floor()
 		lag := m.policy.MaxLag > 0 && st.Seq-r.pos > m.policy.MaxLag
 		if !m.fenced() && !lag && r.pos >= floor || f.FloorSeq > floor || f.DurableSeq > st.Durable {
 			wrong("stale without a reason")

@@ -57,8 +57,10 @@ type machine struct {
 	pending  string   // the bytes pushed last that wait for the next
 	sent     []uint16 // received, as the producer counts
 	produced []uint16 // received, as it must be seen
+	pushes   []push   // those of which the store may not have all
 
 	troubled  bool     // a fault was injected
+	slow      bool     // the store took its time
 	rival     bool     // another took the row
 	swept     bool     // and ended it
 	frozen    []uint16 // the text stored then
@@ -70,10 +72,18 @@ type machine struct {
 	calls   sync.WaitGroup // those that nobody awaits
 
 	mu      sync.Mutex // guards below
-	failed  []string   // what these calls met
-	final   plane.Status
-	ended   []plane.Ending
-	endedAt time.Time
+	failed   []string   // what these calls met
+	final    plane.Status
+	forced   time.Time // the last flush or seal
+	lapsed   time.Time // when the last round ended, if it failed
+	replaced int64
+	ended    []plane.Ending
+}
+
+// push is where the text ended after a push, and when.
+type push struct {
+	seq int64
+	at  time.Time
 }
 
 // newMachine draws the settings and opens the stream.
@@ -92,7 +102,9 @@ func newMachine(t *rapid.T, tables bool) *machine {
 		MaxLag:         rapid.SampledFrom([]int64{0, 0, 40}).Draw(t, "lag"),
 	}}
 	m.w = &world{tables: tables, maxSlice: m.policy.MaxSlice}
-	config := plane.Config{Policy: m.policy, Store: m.w, Hooks: plane.Hooks{Ended: m.hasEnded}}
+	config := plane.Config{Policy: m.policy, Store: m.w, Hooks: plane.Hooks{
+		Ended: m.hasEnded, Checkpoint: m.hasTried, Replaced: m.hasReplaced,
+	}}
 	if !tables {
 		m.retain = rapid.SampledFrom([]int64{0, 8, 3000, 64 << 10}).Draw(t, "retain")
 		config.Store, config.Commit, config.Retain = nil, m.w.commit, &m.retain
@@ -138,7 +150,7 @@ func (m *machine) calm() {
 func (m *machine) actions() map[string]func(*rapid.T) {
 	return map[string]func(*rapid.T){
 		"":     m.Check,
-		"push": m.push, "push more": m.push, "push on": m.push, "push at": m.pushAt, "push again": m.pushAt,
+		"push": m.push, "push more": m.push, "push on": m.push, "push at": m.pushAt, "push again": m.pushAt, "pump": m.pump,
 		"flush": m.flush, "flush later": m.flushLater,
 		"time": m.pass, "time passes": m.pass, "much time": m.pass,
 		"join": m.join, "join too": m.join, "read": m.read, "read on": m.read, "leave": m.leave,
@@ -171,6 +183,7 @@ func (m *machine) flushLater(t *rapid.T) {
 func (m *machine) flushNow(ctx context.Context, aim int64) error {
 	ctx, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
+	m.force()
 	durable, err := m.s.Flush(ctx)
 	row, _, _, _ := m.w.snapshot()
 	var short *plane.ShortError
@@ -196,11 +209,40 @@ func (m *machine) report(err error) {
 	}
 }
 
-// hasEnded is the hook.
+// hasEnded is a hook.
 func (m *machine) hasEnded(_ *plane.Stream, e plane.Ending) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.ended, m.endedAt = append(m.ended, e), time.Now()
+	m.ended = append(m.ended, e)
+}
+
+// hasReplaced is a hook.
+func (m *machine) hasReplaced(_ string, n int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.replaced += n
+}
+
+// hasTried is a hook. While the store is down no round follows another in less
+// than the interval, unless somebody asks for one.
+func (m *machine) hasTried(c plane.Checkpoint) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	began := time.Now().Add(-c.Took)
+	if hurry := began.Sub(m.lapsed); !m.lapsed.IsZero() && hurry < m.policy.Interval && m.forced.Before(m.lapsed.Add(-c.Took)) {
+		m.failed = append(m.failed, fmt.Sprintf("a round began %v after one that failed", hurry))
+	}
+	m.lapsed = time.Time{}
+	if c.Err != nil {
+		m.lapsed = time.Now()
+	}
+}
+
+// force notes that somebody asks for a round now.
+func (m *machine) force() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.forced = time.Now()
 }
 
 // fenced reports whether the stream knows that its row is another's.
@@ -233,6 +275,7 @@ func (m *machine) seal(t *rapid.T) {
 func (m *machine) sealNow(ctx context.Context, how string) {
 	ctx, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
+	m.force()
 	m.mu.Lock()
 	if m.final == "" {
 		m.final = map[string]plane.Status{
@@ -288,13 +331,14 @@ func (m *machine) faults(t *rapid.T) {
 func (m *machine) trouble(t *rapid.T) {
 	latency := rapid.SampledFrom([]time.Duration{0, 0, 5, 30, 130}).Draw(t, "latency") * time.Millisecond
 	down := rapid.IntRange(0, 3).Draw(t, "down") == 0
+	m.slow = m.slow || latency > 0
 	m.troubled = m.troubled || down || latency >= m.policy.StoreTimeout
 	m.w.alter(func() { m.w.latency, m.w.down = latency, down })
 }
 
 // takeover gives the row to another owner (O).
 func (m *machine) takeover(t *rapid.T) {
-	if !m.w.tables || rapid.IntRange(0, 2).Draw(t, "really") != 0 {
+	if !m.w.tables || rapid.Bool().Draw(t, "not yet") {
 		t.Skip("no rival")
 	}
 	swept := rapid.Bool().Draw(t, "swept")

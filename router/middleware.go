@@ -34,9 +34,10 @@ func (r *Router) observe(next echo.HandlerFunc) echo.HandlerFunc {
 		status := c.Response().Status
 		r.cfg.Metrics.request(c.Path(), status)
 		id, _ := c.Get(idKey).(string)
+		grant, _ := c.Get(grantKey).(auth.Grant)
 		r.log.LogAttrs(c.Request().Context(), slog.LevelDebug, "request",
 			slog.String("method", c.Request().Method), slog.String("route", c.Path()), slog.Int("status", status),
-			slog.String("stream", id), slog.Duration("took", time.Since(began)))
+			slog.String("stream", id), slog.String("subject", grant.Subject()), slog.Duration("took", time.Since(began)))
 		return nil
 	}
 }

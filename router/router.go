@@ -122,6 +122,7 @@ func (r *Router) routes() {
 	e.GET("/", page)
 	e.HEAD("/", page)
 	e.GET("/web/*", page)
+	e.HEAD("/web/*", page)
 }
 
 // ServeHTTP implements http.Handler.

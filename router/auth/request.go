@@ -2,7 +2,6 @@ package auth
 
 import (
 	"net/http"
-	"net/url"
 	"strings"
 )
 
@@ -34,48 +33,4 @@ func FromRequest(r *http.Request) (token string, ok bool) {
 		return token, true
 	}
 	return "", false
-}
-
-const redacted = "REDACTED"
-
-// RedactURL returns u as it may be logged: without user, fragment and all of
-// the query that may hold a secret; see [RedactQuery].
-func RedactURL(u *url.URL) string {
-	if u == nil {
-		return ""
-	}
-	safe := *u
-	safe.User, safe.Fragment, safe.RawFragment = nil, "", ""
-	safe.RawQuery = RedactQuery(u.RawQuery)
-	return safe.String()
-}
-
-// RedactQuery returns a raw query as it may be logged. Only the values of the
-// parameters that the API knows and that are not secret are kept, so that a
-// token under a misspelt or oddly encoded name does not get through.
-func RedactQuery(raw string) string {
-	if raw == "" {
-		return ""
-	}
-	pairs := strings.FieldsFunc(raw, func(r rune) bool { return r == '&' || r == ';' })
-	for i, pair := range pairs {
-		pairs[i] = redactPair(pair)
-	}
-	return strings.Join(pairs, "&")
-}
-
-func redactPair(pair string) string {
-	name, value, _ := strings.Cut(pair, "=")
-	switch name {
-	case "from", "plane", "status", "prefix", "after", "limit":
-		// Another pair may hide in the value; most ids stay readable.
-		if strings.ContainsAny(value, "=?") || strings.Contains(value, "%3") || strings.Contains(value, "%25") {
-			return name + "=" + redacted
-		}
-		return pair
-	case queryName, "token":
-		return name + "=" + redacted
-	default:
-		return redacted
-	}
 }

@@ -19,9 +19,10 @@ const stub = `(async () => {
     close() { this.readyState = 2; }
   }
   const { EventSource, setTimeout, fetch } = globalThis;
-  Object.assign(globalThis, { EventSource: Source, setTimeout: (f) => setTimeout(f, 0) });
+  Object.assign(globalThis, { EventSource: Source, setTimeout: (f, ms) => (ms < 1000 ? setTimeout(f, 0) : later.push(f) && 0) });
   globalThis.fetch = async () => new Response('{"error":{"code":"c","message":"m"}}', { status: answers.shift() ?? 200 });
   const seen = [];
+  const later = []; // what waits a second or more
   let text = '';
   let reader;
   const answers = %s; // to the question why there was no stream
@@ -32,6 +33,7 @@ const stub = `(async () => {
       const source = sources.at(-1);
       if (step.late !== undefined) sources[step.late].onmessage(event(step));
       else if (step.refused) { source.readyState = 2; source.onerror(); }
+      else if (step.wait) later.pop()();
       else if (step.close) reader.close();
       else source.onmessage(event(step));
       for (let i = 0; i < 3; i++) await new Promise((done) => setTimeout(done, 0));
@@ -163,6 +165,10 @@ func TestReader(t *testing.T) {
 		"absent goes on in the durable text": {
 			text: "so far", steps: []step{absent(), opened("6", 6, 6, 6), late(0, chunk(6, "X")), chunk(6, "!")},
 			want: reading{Text: "so far!", Produced: 7, Durable: 6, Status: "streaming", Link: "durable", URLs: []string{url("6", "live"), url("6", "durable")}, Open: 1},
+		},
+		"the live text is tried again from the durable one": {
+			steps: []step{absent(), opened("0", 0, 2, 2), chunk(0, "ab"), {"wait": true}, opened("2", 2, 3, 2), chunk(2, "c")},
+			want:  reading{Text: "abc", Produced: 3, Durable: 2, Status: "streaming", Link: "live", URLs: []string{url("0", "live"), url("0", "durable"), url("2%401", "live")}, Open: 1},
 		},
 		"absent from both tries again live": {
 			steps: []step{absent(), absent()},

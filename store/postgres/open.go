@@ -70,7 +70,7 @@ func Open(ctx context.Context, url string, cfg Config) (*Store, error) {
 	s.stmt = s.statements()
 	if err := s.migrate(ctx); err != nil {
 		pool.Close()
-		return nil, fmt.Errorf("migrate schema %q: %w", s.schema, err)
+		return nil, failed(ctx, err, "migrate schema %q", s.schema)
 	}
 	return s, nil
 }
@@ -115,7 +115,7 @@ func (s *Store) sql(text string) string { return s.named.Replace(text) }
 // Ping reports whether the database answers.
 func (s *Store) Ping(ctx context.Context) error {
 	if err := s.pool.Ping(ctx); err != nil {
-		return fmt.Errorf("ping database: %w", err)
+		return failed(ctx, err, "ping database")
 	}
 	return nil
 }

@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -16,7 +15,7 @@ import (
 func (s *Store) Read(ctx context.Context, id string) (plane.Row, error) {
 	row, err := s.read(ctx, id)
 	if err != nil {
-		return plane.Row{}, fmt.Errorf("read %q: %w", id, err)
+		return plane.Row{}, failed(ctx, err, "read %q", id)
 	}
 	return row, nil
 }
@@ -30,7 +29,7 @@ func (s *Store) read(ctx context.Context, id string) (row plane.Row, err error) 
 func (s *Store) Get(ctx context.Context, id string) (store.Stream, error) {
 	stream, err := scanStream(s.pool.QueryRow(ctx, s.stmt.get, id))
 	if err != nil {
-		return store.Stream{}, fmt.Errorf("get %q: %w", id, err)
+		return store.Stream{}, failed(ctx, err, "get %q", id)
 	}
 	return stream, nil
 }
@@ -43,11 +42,11 @@ func (s *Store) List(ctx context.Context, q store.Query) ([]store.Stream, error)
 	where, args := q.Where("$")
 	rows, err := s.pool.Query(ctx, s.stmt.list+where, args...)
 	if err != nil {
-		return nil, fmt.Errorf("list streams: %w", err)
+		return nil, failed(ctx, err, "list streams")
 	}
 	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (store.Stream, error) { return scanStream(row) })
 	if err != nil {
-		return nil, fmt.Errorf("list streams: %w", err)
+		return nil, failed(ctx, err, "list streams")
 	}
 	return list, nil
 }
@@ -83,11 +82,11 @@ func (s *Store) Text(ctx context.Context, id string, from, limit int64) (store.P
 	)
 	err := scanRow(s.pool.QueryRow(ctx, s.stmt.page, id, from, limit), &row, nil, &hasError, &base, &body, &ends, &texts)
 	if err != nil {
-		return store.Page{}, fmt.Errorf("read text of %q: %w", id, err)
+		return store.Page{}, failed(ctx, err, "read text of %q", id)
 	}
 	page, err := store.NewPage(row, hasError, from, limit, pieces(base, body, ends, texts))
 	if err != nil {
-		return store.Page{}, fmt.Errorf("read text of %q: %w", id, err)
+		return store.Page{}, failed(ctx, err, "read text of %q", id)
 	}
 	return page, nil
 }

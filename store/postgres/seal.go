@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/jackc/pgx/v5"
 
@@ -15,7 +14,7 @@ import (
 func (s *Store) Seal(ctx context.Context, seal plane.Seal) (plane.Row, error) {
 	row, err := s.sealed(ctx, seal)
 	if err != nil {
-		return plane.Row{}, fmt.Errorf("seal %q: %w", seal.ID, err)
+		return plane.Row{}, failed(ctx, err, "seal %q", seal.ID)
 	}
 	return row, nil
 }
@@ -79,21 +78,21 @@ func (s *Store) Interrupt(ctx context.Context, node, incarnation string) (int, e
 	}
 	type orphan struct{ ID, Token string }
 	var (
-		count  int
-		failed []error
-		after  string
+		count int
+		errs  []error
+		after string
 	)
 	for {
 		rows, err := s.pool.Query(ctx, s.stmt.orphans, after, all, but)
 		if err != nil {
-			return count, fmt.Errorf("find rows to interrupt: %w", err)
+			return count, failed(ctx, err, "find rows to interrupt")
 		}
 		orphans, err := pgx.CollectRows(rows, pgx.RowToStructByPos[orphan])
 		if err != nil {
-			return count, fmt.Errorf("find rows to interrupt: %w", err)
+			return count, failed(ctx, err, "find rows to interrupt")
 		}
 		if len(orphans) == 0 {
-			return count, errors.Join(failed...)
+			return count, errors.Join(errs...)
 		}
 		for _, o := range orphans {
 			done, err := s.interrupt(ctx, o.ID, o.Token)
@@ -101,7 +100,7 @@ func (s *Store) Interrupt(ctx context.Context, node, incarnation string) (int, e
 				count++
 			}
 			if err != nil {
-				failed = append(failed, fmt.Errorf("interrupt %q: %w", o.ID, err))
+				errs = append(errs, failed(ctx, err, "interrupt %q", o.ID))
 			}
 		}
 		after = orphans[len(orphans)-1].ID

@@ -15,7 +15,7 @@ import (
 func (s *Store) Open(ctx context.Context, claim plane.Claim) (plane.Row, error) {
 	row, err := s.open(ctx, claim)
 	if err != nil {
-		return plane.Row{}, fmt.Errorf("open %q: %w", claim.ID, err)
+		return plane.Row{}, failed(ctx, err, "open %q", claim.ID)
 	}
 	return row, nil
 }
@@ -59,7 +59,7 @@ func (s *Store) find(ctx context.Context, id string) (found store.Found, err err
 func (s *Store) Append(ctx context.Context, slice plane.Slice) (plane.Row, error) {
 	row, err := s.append(ctx, slice)
 	if err != nil {
-		return plane.Row{}, fmt.Errorf("append to %q: %w", slice.ID, err)
+		return plane.Row{}, failed(ctx, err, "append to %q", slice.ID)
 	}
 	return row, nil
 }
@@ -85,7 +85,7 @@ func (s *Store) Cancel(ctx context.Context, id string) (plane.Row, error) {
 		row, err = s.read(ctx, id) // it changed while the statement waited for it
 	}
 	if err != nil {
-		return plane.Row{}, fmt.Errorf("cancel %q: %w", id, err)
+		return plane.Row{}, failed(ctx, err, "cancel %q", id)
 	}
 	return row, nil
 }
@@ -108,4 +108,13 @@ func scanRow(from pgx.Row, row *plane.Row, before any, after ...any) error {
 		return plane.ErrNotFound
 	}
 	return err
+}
+
+// failed says what failed, and that the context had ended if so: the server
+// then only says that it was asked to stop.
+func failed(ctx context.Context, err error, format string, args ...any) error {
+	if ended := ctx.Err(); ended != nil && !errors.Is(err, ended) {
+		err = fmt.Errorf("%w: %w", ended, err)
+	}
+	return fmt.Errorf(format+": %w", append(args, err)...)
 }

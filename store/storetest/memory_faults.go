@@ -33,16 +33,17 @@ func (m *Memory) Latency(write, read time.Duration) {
 	m.told(func(f *faults) { f.writeLatency, f.readLatency = write, read })
 }
 
-// FailWrites makes the next n writes fail before they run.
-func (m *Memory) FailWrites(n int) { m.told(func(f *faults) { f.failWrites = n }) }
+// FailWrites makes n writes fail before they run: the next ones, after those
+// that are to fail already.
+func (m *Memory) FailWrites(n int) { m.told(func(f *faults) { f.failWrites += n }) }
 
-// LoseAcks makes the next n writes take effect and then fail.
-func (m *Memory) LoseAcks(n int) { m.told(func(f *faults) { f.loseAcks = n }) }
+// LoseAcks makes n more writes take effect and then fail.
+func (m *Memory) LoseAcks(n int) { m.told(func(f *faults) { f.loseAcks += n }) }
 
-// FailReads makes the next n reads fail. An open begins with one. While any are
+// FailReads makes n more reads fail. An open begins with one. While any are
 // due an append takes effect and then fails, as one that can't be read back
 // does, but uses up none: the caller's own read does.
-func (m *Memory) FailReads(n int) { m.told(func(f *faults) { f.failReads = n }) }
+func (m *Memory) FailReads(n int) { m.told(func(f *faults) { f.failReads += n }) }
 
 // Hang makes calls that begin wait until their contexts end, and then fail
 // without effect.

@@ -115,8 +115,8 @@ func largeText(t *testing.T, s backed) {
 		var got strings.Builder
 		var at int64
 		for at < row.Seq {
-			page := must(s.Text(bounded(t), "s", at, 0))(t)
-			if page.From != at || page.Text == "" || page.End() > at+store.DefaultPage {
+			page := must(s.Text(bounded(t), "s", at, store.MaxPage/2))(t)
+			if page.From != at || page.Text == "" || page.End() > at+store.MaxPage/2 {
 				t.Fatalf("asked from %d, got %d units from %d", at, plane.Units(page.Text), page.From)
 			}
 			got.WriteString(page.Text)
@@ -125,8 +125,11 @@ func largeText(t *testing.T, s backed) {
 		if got.String() != text {
 			t.Error("the pages are not the text")
 		}
-		if page := must(s.Text(bounded(t), "s", 0, 1<<40))(t); page.End() > store.MaxPage {
-			t.Errorf("a page has %d units", page.End())
+		for limit, most := range map[int64]int64{0: store.DefaultPage, 1 << 40: store.MaxPage} {
+			page := must(s.Text(bounded(t), "s", at/2, limit))(t)
+			if n := page.End() - page.From; n > most || n < most-1 {
+				t.Errorf("a page of %d has %d units", limit, n)
+			}
 		}
 	}
 	check()

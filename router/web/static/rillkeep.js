@@ -15,6 +15,7 @@
 
 const FIRST_DELAY = 250; // ms before the first new try, doubled for each after it
 const LAST_DELAY = 15000;
+const LIVE_AGAIN = 1000; // ms in the durable text before the live one is tried again, doubled likewise
 const UNKNOWN_TRIES = 5; // a stream may be followed just before it is opened
 
 /**
@@ -51,6 +52,7 @@ class Reader {
   #problem = null;
   #reach = 0; // the longest text so far
   #tries = 0; // connections since then
+  #falls = 0; // to the durable text
   #source = null;
   #timer = 0;
   #abort = new AbortController();
@@ -167,6 +169,7 @@ class Reader {
     this.#status ||= 'streaming';
     this.#link = this.#plane;
     this.#problem = null;
+    if (this.#plane === 'durable' && !frame.ended) this.#liveLater();
   }
 
   #chunk({ from, seq, text }) {
@@ -192,6 +195,17 @@ class Reader {
     this.#status = frame.status;
     this.#error = frame.error ?? null;
     this.#disconnect('closed');
+  }
+
+  // liveLater tries the live text again: the stream may have been opened, or
+  // moved, between the two questions.
+  #liveLater() {
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => {
+      this.#plane = 'live';
+      this.#connect();
+    }, Math.min(LAST_DELAY, LIVE_AGAIN * 2 ** this.#falls));
+    this.#falls += 1;
   }
 
   // fallBack goes on in the durable text, from the offset held.

@@ -26,13 +26,13 @@ const patience = time.Minute
 // forTests are settings of the private server: it survives no power failure.
 var forTests = []string{"fsync=off", "synchronous_commit=off", "full_page_writes=off", "max_connections=300"}
 
-// shared is the private server of this test binary, started once at the first
-// test that needs one. It ends with the process, see Start.
-var shared struct {
-	once sync.Once
-	url  string
-	err  error
-}
+// shared starts the private server of this test binary at the first test that
+// needs one, and holds on to it: it ends with the process, see Start.
+var shared = sync.OnceValues(func() (*Server, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	return Start(ctx, forTests...)
+})
 
 // URL answers the URL of an empty database that is dropped when the test ends.
 // It fails the test where there is no PostgreSQL.
@@ -40,20 +40,11 @@ func URL(tb testing.TB) string {
 	tb.Helper()
 	server := os.Getenv(Env)
 	if server == "" {
-		shared.once.Do(func() {
-			ctx, cancel := context.WithTimeout(context.Background(), patience)
-			defer cancel()
-			s, err := Start(ctx, forTests...)
-			if err != nil {
-				shared.err = err
-				return
-			}
-			shared.url = s.URL()
-		})
-		if shared.err != nil {
-			tb.Fatal(shared.err)
+		s, err := shared()
+		if err != nil {
+			tb.Fatal(err)
 		}
-		server = shared.url
+		server = s.URL()
 	}
 	name := "rillkeep_" + strings.ToLower(rand.Text())
 	if err := admin(server, "CREATE DATABASE "+name); err != nil {

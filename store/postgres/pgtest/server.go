@@ -41,8 +41,8 @@ cat >/dev/null
 `
 
 // Start starts a server with the given settings, each name=value, on top of
-// PostgreSQL's defaults. Stop it, or let it end with this process, however
-// that ends.
+// PostgreSQL's defaults. It ends when it is stopped, when nobody refers to it
+// any more, or with this process, however that ends.
 func Start(ctx context.Context, settings ...string) (*Server, error) {
 	bin, err := binaries()
 	if err != nil {

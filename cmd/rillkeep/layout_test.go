@@ -1,0 +1,61 @@
+package main_test
+
+import (
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "rillkeep.dev/rillkeep/"
+
+// mayImport says which of our folders a folder's packages may import, beside
+// their own folder. What is not named may import none.
+var mayImport = map[string][]string{
+	"plane":  nil,                                                  // no network, no SQL
+	"ring":   nil,                                                  // membership and hashing alone
+	"store":  {"plane"},                                            // implements what plane defines
+	"actor":  {"plane"},                                            // decides nothing about HTTP
+	"router": {"actor", "plane", "ring", "store"},                  // HTTP; router/node composes
+	"sim":    {"actor", "plane", "ring", "router", "store"},        // drives whole nodes
+	"cmd":    {"actor", "plane", "ring", "router", "sim", "store"}, // shells
+}
+
+// onlyIn says where a library may be imported, so that replacing it is one
+// folder's work.
+var onlyIn = map[string]string{
+	"github.com/labstack/echo/":        "router",
+	"github.com/jackc/pgx/":            "store",
+	"modernc.org/sqlite":               "store",
+	"github.com/hashicorp/memberlist":  "ring",
+	"github.com/buraksezer/consistent": "ring",
+	"github.com/alecthomas/kong":       "cmd",
+}
+
+func TestPackagesImportInOneDirection(t *testing.T) {
+	out, err := exec.Command("go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`, module+"...").Output()
+	if err != nil {
+		t.Fatalf("list packages: %v", err)
+	}
+	for line := range strings.Lines(string(out)) {
+		fields := strings.Fields(line)
+		folder, _, _ := strings.Cut(strings.TrimPrefix(fields[0], module), "/")
+		allowed, known := mayImport[folder]
+		if !known {
+			t.Errorf("%s is in a folder that has no place in the layout", fields[0])
+		}
+		for _, imported := range fields[1:] {
+			if ours, is := strings.CutPrefix(imported, module); is {
+				to, _, _ := strings.Cut(ours, "/")
+				if to != folder && !slices.Contains(allowed, to) {
+					t.Errorf("%s imports %s", fields[0], imported)
+				}
+			}
+			for library, home := range onlyIn {
+				if strings.HasPrefix(imported, library) && folder != home {
+					t.Errorf("%s imports %s, which belongs in %s", fields[0], imported, home)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,41 @@
+package sqlite
+
+import (
+	"context"
+	"runtime"
+	"testing"
+)
+
+// Synchronous answers the setting of the connection that writes.
+func Synchronous(tb testing.TB, s *Store) (level int) {
+	tb.Helper()
+	if err := s.conn.QueryRowContext(tb.Context(), "PRAGMA synchronous").Scan(&level); err != nil {
+		tb.Fatal(err)
+	}
+	return level
+}
+
+// Hold keeps the writer busy until release.
+func Hold(s *Store) (release func()) {
+	begun, end, done := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = s.write(context.Background(), func(statements) error {
+			close(begun)
+			<-end
+			return nil
+		})
+	}()
+	<-begun
+	return func() {
+		close(end)
+		<-done
+	}
+}
+
+// WaitQueued returns once n writes wait.
+func WaitQueued(s *Store, n int) {
+	for len(s.queue) < n {
+		runtime.Gosched()
+	}
+}
