@@ -57,7 +57,7 @@ type System struct {
 
 	mu     sync.Mutex // guards below
 	active map[string]*activation
-	live   int // activations whose stream has not ended
+	live   int // activations whose stream is being opened or has not ended
 }
 
 // activation is one stream on this node.
@@ -123,14 +123,11 @@ func (y *System) Open(ctx context.Context, claim plane.Claim) (*plane.Stream, er
 
 	y.mu.Lock()
 	overtaken := y.draining.Err() != nil
-	switch {
-	case err != nil:
-		delete(y.active, claim.ID)
-	case !overtaken:
+	if err == nil && !overtaken {
 		a.stream = stream
-		y.live++
-	default:
+	} else {
 		delete(y.active, claim.ID)
+		y.live--
 	}
 	close(a.decided)
 	y.mu.Unlock()
@@ -159,6 +156,7 @@ func (y *System) reserve(id string) (*activation, error) {
 	}
 	a := &activation{decided: make(chan struct{})}
 	y.active[id] = a
+	y.live++
 	y.opening.Add(1)
 	return a, nil
 }
@@ -215,7 +213,7 @@ func (y *System) ended(s *plane.Stream, end plane.Ending) {
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	a := y.active[s.ID()]
-	if a == nil || a.stream != s || a.ended {
+	if a == nil || a.ended || a.stream != s && a.stream != nil { // nil while Open returns
 		return
 	}
 	a.ended = true
@@ -243,54 +241,74 @@ func (y *System) Counts() (live, lingering int) {
 // Draining reports whether Drain was called.
 func (y *System) Draining() bool { return y.draining.Err() != nil }
 
-// sealsAtOnce is how many seals a drain keeps in flight.
-const sealsAtOnce = 64
-
 // Drain refuses new opens, ends those being decided, and seals every live
 // stream interrupted, with all that was produced. It reports the streams whose
 // end did not reach the store, and those that ctx left no time for.
 func (y *System) Drain(ctx context.Context) error {
-	y.mu.Lock()
-	y.drain()
-	y.mu.Unlock()
-	y.opening.Wait() // bounded: their contexts have ended
-
-	var failed errorList
-	var seals errgroup.Group
-	seals.SetLimit(sealsAtOnce)
-	for _, s := range y.streams() {
-		seals.Go(func() error {
-			if _, err := s.Interrupt(ctx); err != nil {
-				failed.add(fmt.Errorf("drain %q: %w", s.ID(), err))
-			}
-			return nil
-		})
-	}
-	_ = seals.Wait()
-	return failed.join()
+	undecided := y.shut(ctx)
+	return errors.Join(undecided, y.each(func(s *plane.Stream) error {
+		if _, err := s.Interrupt(ctx); err != nil {
+			return fmt.Errorf("drain %q: %w", s.ID(), err)
+		}
+		return nil
+	}))
 }
 
 // Close ends all activations without a write: readers are told absent. It
 // returns when no store call runs any longer, or ctx is done.
 func (y *System) Close(ctx context.Context) error {
-	y.mu.Lock()
-	y.drain()
-	y.mu.Unlock()
-	y.opening.Wait()
-	var errs errorList
-	for _, s := range y.streams() {
-		errs.add(s.Abandon(ctx))
-	}
+	undecided := y.shut(ctx)
+	err := errors.Join(undecided, y.each(func(s *plane.Stream) error { return s.Abandon(ctx) }))
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	for id, a := range y.active {
-		if a.retire != nil {
+		switch {
+		case a.stream == nil: // its open outlasts ctx, and gives it back
+			continue
+		case a.retire != nil:
 			a.retire.Stop()
+		case !a.ended:
+			y.live--
 		}
 		delete(y.active, id)
 	}
-	y.live = 0
-	return errs.join()
+	return err
+}
+
+// shut refuses new opens and ends those being decided. It returns when they
+// are, which is soon, or ctx is done.
+func (y *System) shut(ctx context.Context) error {
+	y.mu.Lock()
+	y.drain()
+	y.mu.Unlock()
+	decided := make(chan struct{})
+	go func() { y.opening.Wait(); close(decided) }()
+	select {
+	case <-decided:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("wait for opens: %w", ctx.Err())
+	}
+}
+
+// atOnce is how many streams a drain or a close has in hand.
+const atOnce = 64
+
+// each calls do for all streams that are live or linger, and returns what went
+// wrong.
+func (y *System) each(do func(*plane.Stream) error) error {
+	streams := y.streams()
+	errs := make([]error, len(streams))
+	var calls errgroup.Group
+	calls.SetLimit(atOnce)
+	for i, s := range streams {
+		calls.Go(func() error {
+			errs[i] = do(s)
+			return nil
+		})
+	}
+	_ = calls.Wait()
+	return errors.Join(errs...)
 }
 
 // streams returns all that are live or linger.
@@ -305,20 +323,3 @@ func (y *System) streams() []*plane.Stream {
 	}
 	return streams
 }
-
-// errorList gathers errors from several goroutines.
-type errorList struct {
-	mu   sync.Mutex
-	errs []error
-}
-
-func (l *errorList) add(err error) {
-	if err == nil {
-		return
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.errs = append(l.errs, err)
-}
-
-func (l *errorList) join() error { return errors.Join(l.errs...) }

@@ -101,6 +101,18 @@ func unfinished(s string) bool {
 	return s[0] >= utf8.RuneSelf && !utf8.FullRuneInString(s)
 }
 
+// cutBytes returns how many bytes at the end of s are a character, or half of
+// one, that lacks its last bytes.
+func cutBytes(s string) int {
+	for n := 1; n <= min(3, len(s)); n++ {
+		end := s[len(s)-n:]
+		if _, half := surrogate(end); !half && unfinished(end) {
+			return n
+		}
+	}
+	return 0
+}
+
 // lowPrefix reports whether s can be the beginning of a low half, and is no
 // whole one.
 func lowPrefix(s string) bool {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -99,9 +100,20 @@ func (m *machine) accept(delta string) {
 	all := m.pending + delta
 	ready := all[:len(all)-plane.Held(all)]
 	m.pending = all[len(ready):]
-	units := plane.RawUnits(ready)
+	m.produce(ready)
+}
+
+func (m *machine) produce(raw string) {
+	units := plane.RawUnits(raw)
+	seen := plane.Valid(units)
 	m.sent = append(m.sent, units...)
-	m.produced = append(m.produced, plane.Valid(units)...)
+	m.produced = append(m.produced, seen...)
+	for _, u := range seen {
+		if u == 0xFFFD {
+			m.lost++
+		}
+	}
+	m.lost -= int64(strings.Count(raw, "\uFFFD"))
 	if len(units) > 0 {
 		m.pushes = append(m.pushes, push{int64(len(m.produced)), time.Now()})
 	}
@@ -109,10 +121,7 @@ func (m *machine) accept(delta string) {
 
 // received is what the producer has sent, with the half that is held.
 func (m *machine) received() []uint16 {
-	if rest := plane.RawUnits(m.pending); len(rest) > 0 && rest[0]>>10 == 0xD800>>10 {
-		return append(slices.Clip(m.sent), rest[0])
-	}
-	return m.sent
+	return append(slices.Clip(m.sent), plane.RawUnits(m.pending[:len(m.pending)-begun(m.pending)])...)
 }
 
 // floor is where the text begins that is still in memory.
@@ -157,33 +166,78 @@ func (m *machine) pushAt(t *rapid.T) {
 	}
 }
 
-// pump hands over a source, which tells where its first delta starts or not, and
-// may begin with what was sent before.
+// pump hands over a source that may begin with what was sent before, if it tells
+// where it starts, and cuts its text anywhere.
 func (m *machine) pump(t *rapid.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
 	had := m.received()
 	from := int64(len(had))
-	at := rapid.Bool().Draw(t, "at")
-	if at && (m.pending == "" || m.pending == highHalf) {
+	at := rapid.Bool().Draw(t, "at") && (m.pending == "" || m.pending == highHalf)
+	if at {
 		from -= rapid.Int64Range(0, min(from-m.floor(), 40)).Draw(t, "back")
 	}
 	repeat := plane.Encode(had[from:], true)
-	all := repeat
-	for range rapid.IntRange(1, 3).Draw(t, "atoms") {
-		all += m.atom(t)
-	}
-	source := func(ctx context.Context) iter.Seq2[string, error] {
+	coming := repeat + m.atom(t) + m.atom(t) + "." // the last character is whole
+	given, last := 0, 0 // bytes that were asked for, and without the last delta
+	source := func(context.Context) iter.Seq2[string, error] {
 		return func(yield func(string, error) bool) {
-			for len(all) > 0 && ctx.Err() == nil {
-				n := min(len(all), 1+len(all)/3)
-				delta := all[:n]
-				all = all[n:]
-				if !yield(delta, nil) {
-					return
+			for more := true; more && given < len(coming); {
+				last, given = given, given+rapid.IntRange(6, 30).Draw(t, "bytes")
+				if len(coming)-given < 6 {
+					given = len(coming)
 				}
+				more = yield(coming[last:given], nil)
 			}
 		}
 	}
-	_ = repeat
+	var err error
+	if at {
+		err = m.s.PumpAt(ctx, from, source)
+	} else {
+		err = m.s.Pump(ctx, source)
+	}
+	m.pumped(t, err, func(to int) string {
+		pushed := coming[len(repeat):max(len(repeat), to)]
+		if early := err != nil || m.s.IsCancelled(); at && early {
+			pushed = pushed[:len(pushed)-begun(pushed)]
+		}
+		return pushed
+	}, last, given)
+}
+
+// begun returns how many bytes at the end of s have no length yet.
+func begun(s string) int {
+	n := plane.Held(s)
+	if units := plane.RawUnits(s[len(s)-n:]); n > 0 && units[0]>>10 == 0xD800>>10 {
+		n -= 3
+	}
+	return n
+}
+
+// pumped judges how a pump ended, and takes over what it pushed: all that it was
+// given, or all but the last delta if that was not taken: any delta adds a unit.
+func (m *machine) pumped(t *rapid.T, err error, pushed func(to int) string, last, given int) {
+	st := m.s.State()
+	all := pushed(given)
+	switch {
+	case err == nil || st.Over:
+	case errors.Is(err, context.DeadlineExceeded) && m.policy.MaxOutstanding <= 8:
+	case errors.Is(err, plane.ErrTooLong) && len(m.produced)+len(plane.RawUnits(m.pending+all)) > int(m.policy.MaxUnits):
+	case errors.Is(err, plane.ErrConflict) && !m.w.tables: // trimmed while it waited for room
+	default:
+		t.Fatalf("pump: %v", err)
+	}
+	if st.Received != m.after(all) && !(st.Over && st.Received == int64(len(m.sent)+len(plane.RawUnits(m.pending+all)))) {
+		all = pushed(last)
+	}
+	m.accept(all)
+}
+
+// after is what will have been received when delta is.
+func (m *machine) after(delta string) int64 {
+	all := m.pending + delta
+	return int64(len(m.sent) + len(plane.RawUnits(all[:len(all)-begun(all)])))
 }
 
 // refused wants an append refused for its offset, unless nothing is taken at all.

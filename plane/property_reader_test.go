@@ -42,11 +42,18 @@ func (m *machine) join(t *rapid.T) {
 		rapid.Int64Range(max(0, end-20), end),
 		rapid.Int64Range(0, end),
 	).Draw(t, "from")
-	c, err := m.sys.Subscribe(t.Context(), actor.Access{StreamID: "s", From: from})
-	if err != nil {
-		t.Fatal(err)
+	r := &reader{first: m.firstFrame(from), followed: rapid.Bool().Draw(t, "followed")}
+	if _, hosted := m.sys.Stream("s"); hosted || rapid.Bool().Draw(t, "lookup") {
+		c, err := m.sys.Subscribe(t.Context(), actor.Access{StreamID: "s", From: from})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.c = c; !hosted {
+			r.first = plane.Frame{Kind: plane.KindAbsent}
+		}
+	} else { // who looked the stream up before it went
+		r.c = m.s.Join(from)
 	}
-	r := &reader{c: c, first: m.firstFrame(from), followed: rapid.Bool().Draw(t, "followed")}
 	m.readers = append(m.readers, r)
 	if r.followed {
 		ctx, cancel := context.WithCancel(context.Background())
@@ -59,15 +66,12 @@ func (m *machine) join(t *rapid.T) {
 func (m *machine) firstFrame(from int64) plane.Frame {
 	st := m.s.State()
 	floor := m.floor()
-	_, hosted := m.sys.Stream("s")
 	from = max(0, min(from, st.Seq))
 	if u := m.produced; from > 0 && from < st.Seq && u[from]>>10 == 0xDC00>>10 {
 		from--
 	}
 	switch {
-	case !hosted:
-		return plane.Frame{Kind: plane.KindAbsent}
-	case from < floor:
+	case from < floor || m.fenced():
 		return plane.Frame{Kind: plane.KindStale, FloorSeq: floor, DurableSeq: st.Durable}
 	}
 	return plane.Frame{

@@ -57,6 +57,7 @@ type machine struct {
 	pending  string   // the bytes pushed last that wait for the next
 	sent     []uint16 // received, as the producer counts
 	produced []uint16 // received, as it must be seen
+	lost     int64    // units that no text can hold, and became U+FFFD
 	pushes   []push   // those of which the store may not have all
 
 	troubled  bool     // a fault was injected
@@ -71,11 +72,11 @@ type machine struct {
 	readers []*reader
 	calls   sync.WaitGroup // those that nobody awaits
 
-	mu      sync.Mutex // guards below
+	mu       sync.Mutex // guards below
 	failed   []string   // what these calls met
 	final    plane.Status
-	forced   time.Time // the last flush or seal
-	lapsed   time.Time // when the last round ended, if it failed
+	forced   time.Time    // the last flush or seal
+	lapsed   [2]time.Time // when the last round began and ended, if it failed
 	replaced int64
 	ended    []plane.Ending
 }
@@ -223,18 +224,18 @@ func (m *machine) hasReplaced(_ string, n int64) {
 	m.replaced += n
 }
 
-// hasTried is a hook. While the store is down no round follows another in less
-// than the interval, unless somebody asks for one.
+// hasTried is a hook. While the store is down no round follows another at
+// once, unless somebody asks for one: the pause is the interval, less its jitter.
 func (m *machine) hasTried(c plane.Checkpoint) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	began := time.Now().Add(-c.Took)
-	if hurry := began.Sub(m.lapsed); !m.lapsed.IsZero() && hurry < m.policy.Interval && m.forced.Before(m.lapsed.Add(-c.Took)) {
+	began, now := time.Now().Add(-c.Took), time.Now()
+	if hurry := began.Sub(m.lapsed[1]); !c.Seal && hurry < m.policy.Interval/2 && m.forced.Before(m.lapsed[0]) {
 		m.failed = append(m.failed, fmt.Sprintf("a round began %v after one that failed", hurry))
 	}
-	m.lapsed = time.Time{}
+	m.lapsed = [2]time.Time{}
 	if c.Err != nil {
-		m.lapsed = time.Now()
+		m.lapsed = [2]time.Time{began, now}
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"math"
+	"strings"
 	"time"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -86,10 +88,16 @@ func (s *Stream) push(delta string) error {
 	replaced := s.in.replaced - before
 	s.trigger()
 	s.unlock()
-	if replaced > 0 && s.cfg.Hooks.Replaced != nil {
-		s.guard("Replaced", func() { s.cfg.Hooks.Replaced(s.id, replaced) })
-	}
+	s.reportReplaced(replaced)
 	return nil
+}
+
+// reportReplaced tells the hook of n characters that became U+FFFD. s.mu is not
+// held.
+func (s *Stream) reportReplaced(n int64) {
+	if n > 0 && s.cfg.Hooks.Replaced != nil {
+		s.guard("Replaced", func() { s.cfg.Hooks.Replaced(s.id, n) })
+	}
 }
 
 // produce adds valid text for all to see. s.mu is held.
@@ -113,28 +121,26 @@ func (s *Stream) unseen(from int64, delta string) (string, error) {
 	case from < s.floor:
 		return "", &OffsetError{ErrConflict, from, next}
 	}
-	had := s.halves(from)
-	new := encodeHalves(delta)
-	for i := range min(len(had), len(new)) {
-		if !sameUnit(had[i], new[i]) {
+	again, rest := splitUnits(delta, next-from)
+	for i, unit := range s.units(from, int64(len(again))) {
+		if !sameUnit(unit, again[i]) {
 			return "", &OffsetError{ErrConflict, from, next}
 		}
 	}
-	if len(new) <= len(had) {
-		return "", nil
-	}
-	return decodeHalves(new[len(had):]), nil
+	return rest, nil
 }
 
-// halves returns the received text from offset from on as UTF-16. s.mu is held.
-func (s *Stream) halves(from int64) []uint16 {
+// units returns n units of what was received, from offset from on, as UTF-16.
+// s.mu is held.
+func (s *Stream) units(from, n int64) []uint16 {
 	start := min(from, s.text.end())
 	whole := s.text.floor(start)
-	had := encodeHalves(s.text.slice(whole, s.text.end()))[start-whole:]
-	if s.in.units() > 0 {
-		had = append(had, encodeHalves(s.in.held)[0])
+	had, _ := splitUnits(s.text.slice(whole, s.text.end()), start-whole+n)
+	if had = had[start-whole:]; int64(len(had)) < n {
+		half, _ := surrogate(s.in.held)
+		had = append(had, uint16(half))
 	}
-	return had[from-start:]
+	return had
 }
 
 // sameUnit reports whether a producer that repeats unit sent what is had: what
@@ -145,19 +151,30 @@ func sameUnit(had, unit uint16) bool {
 
 // encodeHalves returns WTF-8 as UTF-16 code units. Its length is Units(s).
 func encodeHalves(s string) []uint16 {
-	out := make([]uint16, 0, len(s))
-	for len(s) > 0 {
+	units, _ := splitUnits(s, math.MaxInt64)
+	return units
+}
+
+// splitUnits returns the first n units of s, which is WTF-8, as UTF-16, and what
+// follows. A pair that n divides leaves its low half to what follows.
+func splitUnits(s string, n int64) (units []uint16, rest string) {
+	units = make([]uint16, 0, min(n, int64(len(s))))
+	for s != "" && int64(len(units)) < n {
 		if half, ok := surrogate(s); ok {
-			out, s = append(out, uint16(half)), s[3:]
+			units, s = append(units, uint16(half)), s[3:]
 			continue
 		}
 		r, size := utf8.DecodeRuneInString(s)
 		if r == utf8.RuneError && size == 1 {
 			size = subpart(s)
 		}
-		out, s = utf16.AppendRune(out, r), s[size:]
+		units, s = utf16.AppendRune(units, r), s[size:]
 	}
-	return out
+	if int64(len(units)) > n {
+		s = string(AppendWTF8(nil, rune(units[n]))) + s
+		units = units[:n]
+	}
+	return units, s
 }
 
 // decodeHalves returns UTF-16 code units as WTF-8.
@@ -185,13 +202,23 @@ func (s *Stream) Pump(ctx context.Context, source func(context.Context) iter.Seq
 }
 
 // PumpAt is Pump for a source that may repeat itself: its first delta starts at
-// offset from, and each is pushed as PushAt does.
+// offset from, and each is pushed as PushAt does. A character whose bytes two
+// deltas share is pushed whole, with the second: part of it has no length.
 func (s *Stream) PumpAt(ctx context.Context, from int64, source func(context.Context) iter.Seq2[string, error]) error {
-	return s.pump(ctx, source, func(ctx context.Context, delta string) error {
-		err := s.PushAt(ctx, from, delta)
-		from += Units(delta)
+	var begun string
+	push := func(ctx context.Context, delta string) error {
+		delta = begun + delta
+		whole := delta[:len(delta)-cutBytes(delta)]
+		begun = strings.Clone(delta[len(whole):])
+		err := s.PushAt(ctx, from, whole)
+		from = min(from+Units(whole), s.State().Received) // bytes held at the door have no length yet
 		return err
-	})
+	}
+	err := s.pump(ctx, source, push)
+	if err == nil && begun != "" && !s.IsCancelled() {
+		err = s.PushAt(ctx, from, begun)
+	}
+	return err
 }
 
 func (s *Stream) pump(
@@ -221,20 +248,27 @@ func (s *Stream) pump(
 		if err == nil {
 			err = push(ctx, delta)
 		}
-		switch cause := context.Cause(ctx); {
-		case err == nil:
-		case cause == ErrCancelled:
-			return nil
-		case cause != nil && errors.Is(err, context.Canceled):
-			return cause
-		default:
-			return err
+		if err != nil {
+			return pumped(ctx, err)
 		}
 		if s.IsCancelled() {
 			return nil
 		}
 	}
-	return nil
+	return pumped(ctx, nil)
+}
+
+// pumped is how a pump went that ended with err: a source that ended with its
+// context, in silence or not, ended for the context's reason.
+func pumped(ctx context.Context, err error) error {
+	switch cause := context.Cause(ctx); {
+	case cause == ErrCancelled:
+		return nil
+	case cause != nil && (err == nil || errors.Is(err, context.Canceled)):
+		return cause
+	default:
+		return err
+	}
 }
 
 // Cancelled returns a channel that is closed once the stream was asked to stop.

@@ -19,6 +19,7 @@ type Ending struct {
 // ending is a seal on its way.
 type ending struct {
 	Ending
+	replaced int64 // characters that never found their other half
 	resolved bool
 	done     chan struct{} // closed when Ending is what happened
 }
@@ -70,8 +71,9 @@ func (s *Stream) beginSeal(wanted Ending) {
 	if wanted.Status == StatusComplete && s.IsCancelled() {
 		wanted.Status = StatusCancelled
 	}
+	before := s.in.replaced
 	s.produce(s.in.flush())
-	s.ending = &ending{Ending: wanted, done: make(chan struct{})}
+	s.ending = &ending{Ending: wanted, replaced: s.in.replaced - before, done: make(chan struct{})}
 	s.takeNoMore(ErrClosed)
 	if !s.inFlight {
 		s.startSeal()
@@ -215,18 +217,18 @@ func (s *Stream) sealError() error {
 	return s.over
 }
 
-// reportEnded tells the hook that the stream is over. s.mu is not held.
+// reportEnded tells the hooks that the stream is over. s.mu is not held.
 func (s *Stream) reportEnded() {
-	if s.cfg.Hooks.Ended == nil {
-		return
-	}
 	s.mu.Lock()
-	e := Ending{Status: StatusInterrupted, Seq: s.durable, Err: s.over}
+	e := ending{Ending: Ending{Status: StatusInterrupted, Seq: s.durable, Err: s.over}}
 	if s.ending != nil {
-		e = s.ending.Ending
+		e = *s.ending
 	}
 	s.mu.Unlock()
-	s.guard("Ended", func() { s.cfg.Hooks.Ended(s, e) })
+	s.reportReplaced(e.replaced)
+	if s.cfg.Hooks.Ended != nil {
+		s.guard("Ended", func() { s.cfg.Hooks.Ended(s, e.Ending) })
+	}
 }
 
 // Abandon ends the stream on this node without a write: readers are told that

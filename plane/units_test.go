@@ -1,6 +1,7 @@
 package plane
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -39,9 +40,6 @@ func TestUnitsAgreesWithTheSlowCount(t *testing.T) {
 		if got, want := Units(s), int64(len(RawUnits(s))); got != want {
 			t.Fatalf("Units(%q) = %d, want %d", s, got, want)
 		}
-		if got := int64(len(encodeHalves(s))); got != Units(s) {
-			t.Fatalf("encodeHalves(%q) has %d units, want %d", s, got, Units(s))
-		}
 	})
 }
 
@@ -52,8 +50,23 @@ func TestHalvesSurviveThereAndBack(t *testing.T) {
 		if want := Encode(units, true); s != want {
 			t.Fatalf("decodeHalves(%x) = %q, want %q", units, s, want)
 		}
-		if back := encodeHalves(s); string(Encode(back, true)) != s || len(back) != len(units) {
+		if back := encodeHalves(s); !slices.Equal(back, units) {
 			t.Fatalf("%x came back as %x", units, back)
+		}
+	})
+}
+
+func TestSplitUnitsDividesAnywhere(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := rawText().Draw(t, "raw")
+		all := RawUnits(s)
+		n := rapid.Int64Range(0, int64(len(all))+2).Draw(t, "n")
+		first, rest := splitUnits(s, n)
+		if got := append(slices.Clone(first), RawUnits(rest)...); !slices.Equal(got, all) {
+			t.Fatalf("splitUnits(%q, %d) = %x, %q, of %x", s, n, first, rest, all)
+		}
+		if int64(len(first)) != min(n, int64(len(all))) {
+			t.Fatalf("splitUnits(%q, %d) has %d units", s, n, len(first))
 		}
 	})
 }

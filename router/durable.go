@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"time"
+	"unicode/utf8"
 
 	"rillkeep.dev/rillkeep/plane"
 	"rillkeep.dev/rillkeep/router/sse"
@@ -68,10 +69,13 @@ func (d *durableSource) read() (store.Page, error) {
 // take queues the frames of a page.
 func (d *durableSource) take(page store.Page) {
 	if page.Text != "" {
-		f := plane.Frame{Kind: plane.KindChunk, From: page.From, Text: page.Text, Epoch: page.Epoch}
-		f.Seq = page.End()
+		d.pos = page.From
+	}
+	for text := page.Text; text != ""; {
+		piece := text[:cut(text)]
+		f := plane.Frame{Kind: plane.KindChunk, From: d.pos, Seq: d.pos + plane.Units(piece), Text: piece, Epoch: page.Epoch}
 		d.queue = append(d.queue, f)
-		d.pos = f.Seq
+		d.pos, text = f.Seq, text[len(piece):]
 	}
 	if d.pos < page.Seq {
 		return // more pages
@@ -89,6 +93,21 @@ func (d *durableSource) take(page store.Page) {
 		d.told = d.pos
 	}
 	d.rest()
+}
+
+// maxChunk bounds the text of one chunk frame in bytes, as on the live plane.
+const maxChunk = 64 << 10
+
+// cut returns how many bytes of text go into one frame: whole characters.
+func cut(text string) int {
+	if len(text) <= maxChunk {
+		return len(text)
+	}
+	n := maxChunk
+	for !utf8.RuneStart(text[n]) {
+		n--
+	}
+	return n
 }
 
 // rest puts off the next look.

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"mime"
 	"net/http"
+	"net/url"
 	"strconv"
 
 	"github.com/labstack/echo/v4"
@@ -60,12 +61,17 @@ func (r *Router) append(c echo.Context) error {
 }
 
 // offsetParam returns the from of a producer's request, and whether it has one.
+// A query that can't be read is refused: without its offset, a delta that is
+// repeated would be there twice.
 func offsetParam(c echo.Context) (from int64, given bool, err error) {
-	s := c.QueryParam("from")
-	if s == "" {
+	query, err := url.ParseQuery(c.Request().URL.RawQuery)
+	if err != nil {
+		return 0, false, wire.Detail(wire.ErrBadRequest, "the query is not well formed")
+	}
+	if !query.Has("from") {
 		return 0, false, nil
 	}
-	from, err = strconv.ParseInt(s, 10, 64)
+	from, err = strconv.ParseInt(query.Get("from"), 10, 64)
 	if err != nil || from < 0 {
 		return 0, false, wire.Detail(wire.ErrBadRequest, "from is the offset of the delta, a whole number of UTF-16 code units")
 	}

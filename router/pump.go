@@ -34,6 +34,8 @@ func (r *Router) pump(c echo.Context) error {
 		return err
 	case s.IsCancelled():
 		return plane.ErrCancelled
+	case s.State().Over:
+		return plane.ErrClosed
 	case !given:
 		from = s.State().Received
 	}

@@ -107,15 +107,18 @@ func (r *Router) routes() {
 	e.GET("/metrics", echo.WrapHandler(promhttp.HandlerFor(r.cfg.Metrics.registry, promhttp.HandlerOpts{})), r.allow(auth.Admin))
 
 	e.GET("/v1/streams", r.list, r.allow(auth.Admin))
-	streams := e.Group("/v1/streams/:id", r.named)
-	streams.GET("", r.read, r.allow(auth.Read))
-	streams.POST("", r.open, r.allow(auth.Write))
-	streams.POST("/append", r.append, r.allow(auth.Write))
-	streams.POST("/pump", r.pump, r.allow(auth.Write))
-	streams.POST("/flush", r.flush, r.allow(auth.Write))
-	streams.POST("/close", r.close, r.allow(auth.Write))
-	streams.POST("/fail", r.fail, r.allow(auth.Write))
-	streams.POST("/cancel", r.cancel, r.allow(auth.Cancel))
+	// No echo.Group: one with middleware answers wrong methods by itself.
+	stream := func(method, action string, serve echo.HandlerFunc, op auth.Op) {
+		e.Add(method, "/v1/streams/:id"+action, serve, r.named, r.allow(op))
+	}
+	stream(http.MethodGet, "", r.read, auth.Read)
+	stream(http.MethodPost, "", r.open, auth.Write)
+	stream(http.MethodPost, "/append", r.append, auth.Write)
+	stream(http.MethodPost, "/pump", r.pump, auth.Write)
+	stream(http.MethodPost, "/flush", r.flush, auth.Write)
+	stream(http.MethodPost, "/close", r.close, auth.Write)
+	stream(http.MethodPost, "/fail", r.fail, auth.Write)
+	stream(http.MethodPost, "/cancel", r.cancel, auth.Cancel)
 	e.POST("/demo/streams/:id", r.demo, r.named, r.allow(auth.Write))
 
 	page := echo.WrapHandler(web.Handler())

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,20 +12,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"rillkeep.dev/rillkeep/plane"
 	"rillkeep.dev/rillkeep/router/client"
-	"rillkeep.dev/rillkeep/router/wire"
-)
-
-// Exit codes, beside 0 for success.
-const (
-	exitFailure     = 1 // the command failed
-	exitUsage       = 2 // the command line is off
-	exitCancelled   = 3 // the stream ended cancelled
-	exitError       = 4 // the stream ended with an error
-	exitInterrupted = 5 // the stream ended interrupted
-	exitNotFound    = 6 // no such stream
-	exitDenied      = 7 // no valid token, or one that does not allow this
 )
 
 const description = `Rillkeep keeps language-model responses alive: streams that any reader can join
@@ -35,7 +23,8 @@ anywhere, at any time, and that survive their connections.
   rillkeep tail m1                                      follow it from any terminal
 
 Exit codes: 0 success (tail and push: the stream is complete), 1 failure, 2 usage,
-3 cancelled, 4 error, 5 interrupted, 6 not found, 7 not allowed.`
+3 cancelled, 4 error, 5 interrupted, 6 not found, 7 not allowed, 130 stopped by a
+signal.`
 
 // commands is the command line.
 type commands struct {
@@ -57,6 +46,11 @@ type console struct {
 	out, err io.Writer
 }
 
+// say tells the user something beside the output.
+func (c *console) say(format string, args ...any) {
+	fmt.Fprintf(c.err, "rillkeep: "+format+"\n", args...)
+}
+
 // remote is where the commands for streams find the server.
 type remote struct {
 	Server string `help:"Base URL of a node." env:"RILLKEEP_SERVER" default:"http://127.0.0.1:8080" placeholder:"URL"`
@@ -64,84 +58,69 @@ type remote struct {
 	JSON   bool   `help:"Print JSON, one value a line." name:"json"`
 }
 
-func (r remote) client() (*client.Client, error) {
-	return client.New(client.Config{Server: r.Server, Token: r.Token})
+func (r remote) client(lost func(id string, why error)) (*client.Client, error) {
+	return client.New(client.Config{Server: r.Server, Token: r.Token, Lost: lost})
 }
 
-// exitStatus is an error that is only an exit code: what there is to say was
-// said.
-type exitStatus int
+// print writes v as JSON where that was asked for, else the text.
+func (r remote) print(con *console, v any, text string) error {
+	if !r.JSON {
+		return write(con.out, text)
+	}
+	line, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("encode output: %w", err)
+	}
+	return write(con.out, string(line)+"\n")
+}
 
-func (e exitStatus) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
+func write(w io.Writer, text string) error {
+	if _, err := io.WriteString(w, text); err != nil {
+		return fmt.Errorf("write output: %w", err)
+	}
+	return nil
+}
 
 // run is the program: it returns its exit code.
 func run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer) (code int) {
+	con := &console{in, out, errOut}
 	var cli commands
-	exited := -1
 	parser, err := kong.New(&cli,
 		kong.Name("rillkeep"), kong.Description(description),
 		kong.Writers(out, errOut), kong.Vars{"version": version()},
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
-		kong.Exit(func(code int) { exited = code; panic(exitStatus(code)) }),
-		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(&console{in, out, errOut}),
+		kong.Exit(func(code int) { panic(exitStatus(code)) }),
+		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(con),
 	)
 	if err != nil {
-		fmt.Fprintln(errOut, "rillkeep:", err)
+		con.say("%v", err)
 		return exitFailure
 	}
 	defer func() { // kong's way out of --help and --version
-		if p := recover(); p != nil {
-			if _, ours := p.(exitStatus); !ours || exited < 0 {
-				panic(p)
-			}
-			code = exited
+		switch p := recover().(type) {
+		case nil:
+		case exitStatus:
+			code = int(p)
+		default:
+			panic(p)
 		}
 	}()
 	command, err := parser.Parse(args)
 	if err != nil {
-		fmt.Fprintf(errOut, "rillkeep: %v\nSee rillkeep --help.\n", err)
+		con.say("%v", err)
+		con.say("see rillkeep %s--help", commandOf(err))
 		return exitUsage
 	}
-	return exitCode(command.Run(), errOut)
+	return exitCode(ctx, command.Run(), con)
 }
 
-// exitCode says what went wrong, and with what code to exit.
-func exitCode(err error, errOut io.Writer) int {
-	var status exitStatus
-	switch {
-	case err == nil:
-		return 0
-	case errors.As(err, &status):
-		return int(status)
+// commandOf returns the name, and a space, of the command that a command line
+// was wrong for, if it got as far as that.
+func commandOf(err error) string {
+	if pe, ok := errors.AsType[*kong.ParseError](err); ok && pe.Context != nil && pe.Context.Selected() != nil {
+		return pe.Context.Selected().Name + " "
 	}
-	var said *wire.Error
-	message := err.Error()
-	if errors.As(err, &said) {
-		message = said.Message
-	}
-	fmt.Fprintln(errOut, "rillkeep:", message)
-	switch {
-	case errors.Is(err, plane.ErrNotFound):
-		return exitNotFound
-	case errors.Is(err, plane.ErrDenied), errors.Is(err, wire.ErrUnauthorized):
-		return exitDenied
-	default:
-		return exitFailure
-	}
-}
-
-// statusCode is the exit code for how a stream ended.
-func statusCode(s plane.Status) error {
-	switch s {
-	case plane.StatusComplete:
-		return nil
-	case plane.StatusCancelled:
-		return exitStatus(exitCancelled)
-	case plane.StatusError:
-		return exitStatus(exitError)
-	default:
-		return exitStatus(exitInterrupted)
-	}
+	return ""
 }
 
 func version() string {

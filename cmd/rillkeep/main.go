@@ -7,10 +7,19 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 )
 
+// echoed is how long a signal may come again, from a terminal and from what
+// wraps this process, and still be the same one.
+const echoed = time.Second
+
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
+	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) { // as it is under nohup
+		signals = append(signals, syscall.SIGHUP)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), signals...)
+	context.AfterFunc(ctx, func() { time.AfterFunc(echoed, stop) }) // a second signal ends the process at once
 	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }

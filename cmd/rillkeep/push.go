@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"iter"
 	"time"
@@ -25,7 +24,7 @@ type pushCmd struct {
 
 // Help is printed below the flags.
 func (pushCmd) Help() string {
-	return `The stream is sealed complete when the input is, error if it reports one, and
+	return `The stream is sealed complete when the input is, error if the input reports one, and
 interrupted if it breaks off. Formats:
   openai      chat completions with "stream": true
   anthropic   messages with "stream": true
@@ -37,73 +36,96 @@ Examples:
   printf 'Hello' | rillkeep push m2`
 }
 
-// sealTimeout bounds what is left to do when the input is over.
-const sealTimeout = time.Minute
+// Validate is called before Run.
+func (p pushCmd) Validate() error {
+	if p.Meta != "" && !json.Valid([]byte(p.Meta)) {
+		return errors.New(`--meta is not JSON, such as '{"chat":17}'`)
+	}
+	return nil
+}
+
+// lastCall is how long a command that is told to stop has to deliver what it
+// has read.
+const lastCall = 30 * time.Second
+
+// errStopped is how the input ends when the command is told to stop.
+var errStopped = errors.New("stopped")
 
 // Run opens the stream, pumps the input into it and seals it.
-func (p pushCmd) Run(ctx context.Context, io *console) error {
-	format, err := upstream.ParseFormat(p.Format)
+func (p pushCmd) Run(ctx context.Context, con *console) error {
+	c, err := p.client(nil)
 	if err != nil {
 		return err
-	}
-	c, err := p.client()
-	if err != nil {
-		return err
-	}
-	if p.Meta != "" && !json.Valid([]byte(p.Meta)) {
-		return errors.New("--meta is not JSON")
 	}
 	opened, err := c.Open(ctx, p.ID, wire.Open{Producer: p.Producer, Meta: json.RawMessage(p.Meta)})
 	if err != nil {
 		return err
 	}
-	input := detach(io.in)
-	_, err = c.Pump(ctx, p.ID, opened.Seq, func(ctx context.Context) iter.Seq2[string, error] {
+	input, breakOff := detach(con.in)
+	defer breakOff(errStopped)
+	defer context.AfterFunc(ctx, func() { breakOff(errStopped) })()
+
+	// The text and its end are owed to the readers also when the command is
+	// told to stop.
+	ctx, cancel := outlive(ctx, lastCall)
+	defer cancel()
+	_, pumped := c.Pump(ctx, p.ID, opened.Seq, func(ctx context.Context) iter.Seq2[string, error] {
 		return func(yield func(string, error) bool) {
-			defer context.AfterFunc(ctx, func() { _ = input.Close() })()
-			upstream.Deltas(ctx, input, format, upstream.Options{})(yield)
+			defer context.AfterFunc(ctx, func() { breakOff(errStopped) })()
+			upstream.Deltas(ctx, input, upstream.Format(p.Format), upstream.Options{})(yield)
 		}
 	}, nil)
-	// The seal is owed to the readers also when the command was stopped.
-	sealing, cancel := context.WithTimeout(context.WithoutCancel(ctx), sealTimeout)
-	defer cancel()
-	sealed, err := p.seal(sealing, c, err, io)
+	sealed, err := p.seal(context.WithoutCancel(ctx), c, pumped)
 	if err != nil {
 		return err
 	}
 	if p.JSON {
-		_ = json.NewEncoder(io.out).Encode(sealed)
+		if err := p.print(con, sealed, ""); err != nil {
+			return err
+		}
 	}
-	return statusCode(sealed.Status)
+	why := ""
+	if source, ok := errors.AsType[*client.SourceError](pumped); ok && !errors.Is(source, errStopped) {
+		why = source.Error()
+	}
+	return ended(con, sealed.Status, why)
 }
 
 // seal ends the stream as the input ended.
-func (p pushCmd) seal(ctx context.Context, c *client.Client, pumped error, io *console) (wire.Sealed, error) {
-	var source *client.SourceError
+func (p pushCmd) seal(ctx context.Context, c *client.Client, pumped error) (wire.Sealed, error) {
+	source, ours := errors.AsType[*client.SourceError](pumped)
 	switch {
 	case pumped == nil, errors.Is(pumped, plane.ErrCancelled):
 		return c.Close(ctx, p.ID, wire.Close{})
-	case !errors.As(pumped, &source):
-		if sealed, err := c.Close(ctx, p.ID, wire.Close{Status: plane.StatusInterrupted}); err == nil && errors.Is(pumped, plane.ErrClosed) {
-			return sealed, nil // it ended under our hands, and this is how
+	case !ours:
+		sealed, err := c.Close(ctx, p.ID, wire.Close{Status: plane.StatusInterrupted})
+		if err == nil && errors.Is(pumped, plane.ErrClosed) {
+			return sealed, nil // somebody else ended it, and this is how
 		}
 		return wire.Sealed{}, pumped
-	}
-	fmt.Fprintln(io.err, "rillkeep: input:", source)
-	if errors.Is(source, upstream.ErrTruncated) || errors.Is(source, context.Canceled) {
+	case errors.Is(source, errStopped), errors.Is(source, upstream.ErrTruncated):
 		return c.Close(ctx, p.ID, wire.Close{Status: plane.StatusInterrupted})
+	default:
+		return c.Fail(ctx, p.ID, source.Error())
 	}
-	return c.Fail(ctx, p.ID, source.Error())
 }
 
-// detach returns in as something whose Close ends a read in progress. A read of
-// a terminal or a pipe can't be ended by other means: the goroutine that copies
-// may outlive the command by the time that the process takes to exit.
-func detach(in io.Reader) io.ReadCloser {
+// detach returns in as something that can be broken off in the middle of a read:
+// one of a terminal or a pipe can't be ended by other means. The goroutine that
+// copies may outlive the command by the time that the process takes to exit.
+func detach(in io.Reader) (out io.Reader, breakOff func(error)) {
 	from, to := io.Pipe()
+	breakOff = func(err error) { _ = to.CloseWithError(err) } // has no error, and the first one counts
 	go func() {
 		_, err := io.Copy(to, in)
-		_ = to.CloseWithError(err)
+		breakOff(err)
 	}()
-	return from
+	return from, breakOff
+}
+
+// outlive returns a context that ends when ctx has been done for a while.
+func outlive(ctx context.Context, while time.Duration) (context.Context, context.CancelFunc) {
+	out, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(while, cancel) })
+	return out, func() { stop(); cancel() }
 }

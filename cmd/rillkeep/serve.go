@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
+	"net/netip"
 	"time"
 
 	"github.com/lmittmann/tint"
@@ -36,8 +38,8 @@ func (serveCmd) Help() string {
 }
 
 // Run serves until it is told to stop, then drains.
-func (s serveCmd) Run(ctx context.Context, io *console) error {
-	log := slog.New(s.handler(io.err))
+func (s serveCmd) Run(ctx context.Context, con *console) error {
+	log := slog.New(s.handler(con.err))
 	cfg := node.Config{
 		Listen: s.Listen, Data: s.Data, Database: s.Database, Name: s.Name, Audience: s.Audience, Logger: log,
 	}
@@ -52,7 +54,7 @@ func (s serveCmd) Run(ctx context.Context, io *console) error {
 	if err != nil {
 		return err
 	}
-	s.welcome(io.out, n.URL())
+	s.welcome(con.out, n.Addr())
 
 	select {
 	case <-ctx.Done():
@@ -73,18 +75,27 @@ func (s serveCmd) handler(w io.Writer) slog.Handler {
 }
 
 // welcome says where the node is and what to try.
-func (s serveCmd) welcome(w io.Writer, url string) {
-	server := ""
-	if url != "http://"+node.DefaultListen {
-		server = " --server " + url
+func (s serveCmd) welcome(w io.Writer, addr net.Addr) {
+	host, port, _ := net.SplitHostPort(addr.String()) // a listener's address has both
+	if ip, err := netip.ParseAddr(host); err == nil && ip.IsUnspecified() {
+		host = "127.0.0.1" // among others
 	}
-	fmt.Fprintf(w, `Rillkeep serves on %s
+	at := net.JoinHostPort(host, port)
+	server, token, needed := "", "", ""
+	if at != node.DefaultListen {
+		server = " --server 'http://" + at + "'"
+	}
+	if s.Keys != "" {
+		token = ` -H "Authorization: Bearer $RILLKEEP_TOKEN"`
+		needed = ", with a token in RILLKEEP_TOKEN (see rillkeep token --help)"
+	}
+	fmt.Fprintf(w, `Rillkeep serves on http://%[1]s
 
-Try, in another terminal:
-  printf 'Hello, stream.' | rillkeep push%s --format text m1
-  rillkeep tail%s m1
-  curl -N '%s/v1/streams/m1?from=0'
-or open %s/ in a browser.
+Try, in another terminal%[4]s:
+  printf 'Hello, stream.' | rillkeep push%[2]s --format text m1
+  rillkeep tail%[2]s m1
+  curl -N%[3]s 'http://%[1]s/v1/streams/m1?from=0'
+or open http://%[1]s/ in a browser.
 
-`, url, server, server, url, url)
+`, at, server, token, needed)
 }

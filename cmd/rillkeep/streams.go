@@ -2,10 +2,11 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
+	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode"
 
 	"rillkeep.dev/rillkeep/router/client"
 )
@@ -17,12 +18,12 @@ type showCmd struct {
 
 // Help is printed below the flags.
 func (showCmd) Help() string {
-	return "Example:\n  rillkeep show --json m1"
+	return "With --json all that is known of the stream is printed.\n\nExamples:\n  rillkeep show m1\n  rillkeep show --json m1"
 }
 
 // Run prints the stream's text, or with --json all that is known of it.
-func (s showCmd) Run(ctx context.Context, io *console) error {
-	c, err := s.client()
+func (s showCmd) Run(ctx context.Context, con *console) error {
+	c, err := s.client(nil)
 	if err != nil {
 		return err
 	}
@@ -30,16 +31,16 @@ func (s showCmd) Run(ctx context.Context, io *console) error {
 	if err != nil {
 		return err
 	}
-	if s.JSON {
-		return json.NewEncoder(io.out).Encode(snap)
+	text := snap.Text
+	if text != "" && !strings.HasSuffix(text, "\n") && isTerminal(con.out) {
+		text += "\n"
 	}
-	_, err = fmt.Fprint(io.out, snap.Text)
-	return err
+	return s.print(con, snap, text)
 }
 
 type lsCmd struct {
 	remote
-	Status string `help:"Only streams of this status: streaming, complete, cancelled, error or interrupted." placeholder:"STATUS"`
+	Status string `help:"Only streams of this status: pending, streaming, complete, cancelled, error or interrupted." enum:",pending,streaming,complete,cancelled,error,interrupted" default:"" placeholder:"STATUS"`
 	Prefix string `help:"Only streams whose id begins so." placeholder:"TEXT"`
 }
 
@@ -49,12 +50,12 @@ func (lsCmd) Help() string {
 }
 
 // Run prints the streams, page by page.
-func (l lsCmd) Run(ctx context.Context, io *console) error {
-	c, err := l.client()
+func (l lsCmd) Run(ctx context.Context, con *console) error {
+	c, err := l.client(nil)
 	if err != nil {
 		return err
 	}
-	table := tabwriter.NewWriter(io.out, 0, 0, 2, ' ', 0)
+	table := tabwriter.NewWriter(con.out, 0, 0, 2, ' ', 0)
 	if !l.JSON {
 		fmt.Fprintln(table, "STREAM\tSTATUS\tLENGTH\tUPDATED\tERROR")
 	}
@@ -65,10 +66,12 @@ func (l lsCmd) Run(ctx context.Context, io *console) error {
 		}
 		for _, s := range page.Streams {
 			if l.JSON {
-				_ = json.NewEncoder(io.out).Encode(s)
+				if err := l.print(con, s, ""); err != nil {
+					return err
+				}
 				continue
 			}
-			fmt.Fprintf(table, "%s\t%s\t%d\t%s\t%s\n", s.StreamID, s.Status, s.Seq, s.UpdatedAt.Format(time.RFC3339), s.Error)
+			fmt.Fprintf(table, "%s\t%s\t%d\t%s\t%s\n", s.StreamID, s.Status, s.Seq, s.UpdatedAt.Format(time.RFC3339), oneLine(s.Error))
 		}
 		if err := table.Flush(); err != nil {
 			return fmt.Errorf("write output: %w", err)
@@ -77,6 +80,16 @@ func (l lsCmd) Run(ctx context.Context, io *console) error {
 			return nil
 		}
 	}
+}
+
+// oneLine returns what a producer wrote as a cell of a table.
+func oneLine(s string) string {
+	return strings.Map(func(c rune) rune {
+		if unicode.IsControl(c) {
+			return ' '
+		}
+		return c
+	}, s)
 }
 
 type flushCmd struct {
@@ -88,8 +101,8 @@ type flushCmd struct {
 func (flushCmd) Help() string { return "Example:\n  rillkeep flush m1" }
 
 // Run prints the durable length.
-func (f flushCmd) Run(ctx context.Context, io *console) error {
-	c, err := f.client()
+func (f flushCmd) Run(ctx context.Context, con *console) error {
+	c, err := f.client(nil)
 	if err != nil {
 		return err
 	}
@@ -97,7 +110,7 @@ func (f flushCmd) Run(ctx context.Context, io *console) error {
 	if err != nil {
 		return err
 	}
-	return f.print(io, ack, fmt.Sprintf("durable through %d", ack.DurableSeq))
+	return f.print(con, ack, fmt.Sprintf("durable through %d\n", ack.DurableSeq))
 }
 
 type cancelCmd struct {
@@ -109,8 +122,8 @@ type cancelCmd struct {
 func (cancelCmd) Help() string { return "Example:\n  rillkeep cancel m1" }
 
 // Run prints the stream's status.
-func (c cancelCmd) Run(ctx context.Context, io *console) error {
-	cl, err := c.client()
+func (c cancelCmd) Run(ctx context.Context, con *console) error {
+	cl, err := c.client(nil)
 	if err != nil {
 		return err
 	}
@@ -118,18 +131,9 @@ func (c cancelCmd) Run(ctx context.Context, io *console) error {
 	if err != nil {
 		return err
 	}
-	text := string(sealed.Status)
+	text := "ended before: " + string(sealed.Status)
 	if !sealed.Status.Ended() {
 		text = "asked to stop"
 	}
-	return c.print(io, sealed, text)
-}
-
-// print writes v as JSON where that was asked for, else the text.
-func (r remote) print(io *console, v any, text string) error {
-	if r.JSON {
-		return json.NewEncoder(io.out).Encode(v)
-	}
-	_, err := fmt.Fprintln(io.out, text)
-	return err
+	return c.print(con, sealed, text+"\n")
 }

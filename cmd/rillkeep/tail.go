@@ -3,8 +3,9 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
-	"io"
+	"strings"
 
 	"rillkeep.dev/rillkeep/plane"
 )
@@ -27,50 +28,91 @@ Examples:
   rillkeep tail --from 512 --json m1`
 }
 
-// Run prints the stream.
-func (t tailCmd) Run(ctx context.Context, io *console) error {
-	c, err := t.client()
-	if err != nil {
-		return err
-	}
-	out := bufio.NewWriter(io.out)
-	defer out.Flush()
-	for f, err := range c.Follow(ctx, t.ID, t.From, t.Plane) {
-		if err != nil {
-			return err
-		}
-		if err := t.print(out, io.err, f); err != nil {
-			return fmt.Errorf("write output: %w", err)
-		}
-		if f.Terminal() {
-			return t.ended(io.err, f)
-		}
+// Validate is called before Run.
+func (t tailCmd) Validate() error {
+	if t.From < 0 {
+		return errors.New("--from is an offset, 0 or more")
 	}
 	return nil
 }
 
-func (t tailCmd) print(out *bufio.Writer, errOut io.Writer, f plane.Frame) error {
-	switch {
-	case t.JSON:
-		_, _ = out.Write(append(plane.AppendJSON(nil, f), '\n'))
-	case f.Kind == plane.KindChunk:
-		_, _ = out.WriteString(f.Text)
-	case f.Kind == plane.KindOpen && f.From < t.From:
-		fmt.Fprintf(errOut, "rillkeep: the text goes back to offset %d\n", f.From)
+// Run prints the stream.
+func (t tailCmd) Run(ctx context.Context, con *console) error {
+	out := &printer{con: con, json: t.JSON, w: bufio.NewWriter(con.out), pos: t.From}
+	c, err := t.client(out.lost)
+	if err != nil {
+		return err
 	}
-	return out.Flush()
+	for f, err := range c.Follow(ctx, t.ID, t.From, t.Plane) {
+		if err == nil {
+			err = out.frame(f)
+		}
+		if err != nil {
+			return errors.Join(err, out.finish())
+		}
+		if !f.Terminal() {
+			continue
+		}
+		if err := out.finish(); err != nil {
+			return err
+		}
+		switch f.Kind {
+		case plane.KindAbsent:
+			return plane.ErrNotFound
+		case plane.KindStale:
+			con.say("the live plane can't go on from here; follow with --plane auto")
+			return exitStatus(exitFailure)
+		}
+		return ended(con, f.Status, f.Error)
+	}
+	return nil
 }
 
-// ended is the exit code for the last frame.
-func (t tailCmd) ended(errOut io.Writer, f plane.Frame) error {
+// printer prints frames.
+type printer struct {
+	con  *console
+	json bool
+	w    *bufio.Writer
+
+	pos     int64 // offset of what comes next
+	within  bool  // the last thing printed was no whole line
+	waiting bool  // it was said that the connection is lost
+}
+
+func (p *printer) frame(f plane.Frame) error {
+	p.waiting = false
 	switch {
-	case f.Kind == plane.KindAbsent:
-		return plane.ErrNotFound
-	case f.Kind == plane.KindStale:
-		fmt.Fprintln(errOut, "rillkeep: the live plane can't go on from here; follow with --plane auto")
-		return exitStatus(exitFailure)
-	case f.HasError:
-		fmt.Fprintln(errOut, "rillkeep: the stream failed:", f.Error)
+	case p.json:
+		_, _ = p.w.Write(append(plane.AppendJSON(nil, f), '\n')) // Flush has the error
+	case f.Kind == plane.KindChunk:
+		_, _ = p.w.WriteString(f.Text)
+		p.pos, p.within = f.Seq, !strings.HasSuffix(f.Text, "\n")
+	case f.Kind == plane.KindOpen && f.From < p.pos:
+		p.con.say("the text goes back to offset %d", f.From)
+		p.pos = f.From
 	}
-	return statusCode(f.Status)
+	return p.flush()
+}
+
+// lost says once that the text may pause.
+func (p *printer) lost(_ string, why error) {
+	if !p.waiting {
+		p.con.say("%v; connecting again", why)
+		p.waiting = true
+	}
+}
+
+// finish leaves a terminal's cursor at the start of a line.
+func (p *printer) finish() error {
+	if p.within && isTerminal(p.con.out) {
+		_ = p.w.WriteByte('\n')
+	}
+	return p.flush()
+}
+
+func (p *printer) flush() error {
+	if err := p.w.Flush(); err != nil {
+		return fmt.Errorf("write output: %w", err)
+	}
+	return nil
 }

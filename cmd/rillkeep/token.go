@@ -9,7 +9,7 @@ import (
 
 type tokenCmd struct {
 	Keys     string        `help:"File with the key to sign with: a secret, or an Ed25519 private key." env:"RILLKEEP_KEYS" required:"" placeholder:"FILE"`
-	Ops      []auth.Op     `help:"Operations to allow: read, write, cancel, admin." default:"read" placeholder:"OP,…"`
+	Ops      []auth.Op     `help:"Operations to allow: read, write, cancel, admin." enum:"read,write,cancel,admin" default:"read" placeholder:"OP,…"`
 	Streams  []string      `help:"Streams to allow: ids, with * for any text." default:"*" placeholder:"PATTERN,…"`
 	TTL      time.Duration `help:"How long the token is good." default:"1h" placeholder:"DURATION"`
 	Audience string        `help:"Audience that it is made for." env:"RILLKEEP_AUDIENCE" default:"rillkeep" placeholder:"NAME"`
@@ -24,7 +24,7 @@ func (tokenCmd) Help() string {
 }
 
 // Run prints the token.
-func (t tokenCmd) Run(io *console) error {
+func (t tokenCmd) Run(con *console) error {
 	keys, err := auth.LoadKeys(t.Keys)
 	if err != nil {
 		return err
@@ -35,6 +35,6 @@ func (t tokenCmd) Run(io *console) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintln(io.out, token)
+	_, err = fmt.Fprintln(con.out, token)
 	return err
 }

@@ -46,5 +46,3 @@ func TestTokenIsTakenFromTheFirstPlaceThatHasOne(t *testing.T) {
 		})
 	}
 }
-
-const canary = "SECRET-CANARY-123"

@@ -11,30 +11,36 @@ import (
 	"net/url"
 	"strconv"
 	"sync"
+	"unicode/utf8"
 
 	"rillkeep.dev/rillkeep/plane"
 	"rillkeep.dev/rillkeep/router/wire"
 )
 
-// deltaLine returns {"text":"…"} and a newline. Halves of surrogate pairs (in
-// WTF-8) stay halves.
-func deltaLine(delta string) []byte {
-	line := append([]byte(`{"text":`), plane.AppendString(nil, delta)...)
-	return append(line, "}\n"...)
-}
+// maxPiece bounds a line's delta, in bytes: fully escaped, six times as much, it
+// is still below the megabyte that a node takes as a line.
+const maxPiece = 128 << 10
 
-// SourceError is an error of a pump's own source. What came before it was
+// SourceError is the error of a pump's own source. What came before it was
 // pumped, and is acknowledged.
 type SourceError struct{ Err error }
 
 func (e *SourceError) Error() string { return e.Err.Error() }
+
+// Unwrap gives the source's error.
 func (e *SourceError) Unwrap() error { return e.Err }
 
-// Pump sends the deltas of source, the first one at offset from, in one long
-// request, and returns the last acknowledgement. It leaves the stream open. The
-// context that the source is given ends when the server takes no more: when the
-// stream was asked to stop, which is an Ack that says Cancelled and no error,
-// or failed. progress, if not nil, is called with each acknowledgement.
+// Pump sends the deltas of source, of any size and the first one at offset from,
+// in one long request. It returns the last acknowledgement, and leaves the
+// stream open. An Ack that says Cancelled, and no error, means that the stream
+// was asked to stop. An error is the source's, a *SourceError, or that of the
+// server or the way there: then the Ack is the last that came, and the rest of
+// what was sent may have arrived or not.
+//
+// The source runs on a goroutine of its own, which ends before Pump does. Its
+// context ends as soon as the server takes no more, and it must end then, too.
+// progress, if not nil, is called on the caller's goroutine with each
+// acknowledgement but the last.
 func (c *Client) Pump(
 	ctx context.Context, id string, from int64,
 	source func(context.Context) iter.Seq2[string, error], progress func(wire.Ack),
@@ -54,8 +60,8 @@ func (c *Client) Pump(
 	var failed error // of the source
 	sending.Go(func() { failed = send(ctx, sender, source) })
 	ack, err := c.acks(req, progress)
-	cancel() // the source's too
-	_ = body.Close()
+	cancel()
+	_ = body.Close() // a PipeReader's Close has no error
 	sending.Wait()
 	if err == nil && !ack.Cancelled && failed != nil {
 		err = &SourceError{failed}
@@ -71,44 +77,65 @@ func send(ctx context.Context, to *io.PipeWriter, source func(context.Context) i
 		if err != nil {
 			return err
 		}
-		if delta == "" {
-			continue
-		}
-		if _, err := to.Write(deltaLine(delta)); err != nil {
-			return nil // the server takes no more, and says why
+		for delta != "" {
+			n := pieceOf(delta)
+			if _, err := to.Write(deltaLine(delta[:n])); err != nil {
+				return nil // the server takes no more, and says why
+			}
+			delta = delta[n:]
 		}
 	}
 	return nil
+}
+
+// pieceOf returns how many bytes of delta make the next line, whole characters.
+func pieceOf(delta string) int {
+	if len(delta) <= maxPiece {
+		return len(delta)
+	}
+	n := maxPiece
+	for n > maxPiece-utf8.UTFMax && !utf8.RuneStart(delta[n]) {
+		n--
+	}
+	return n
+}
+
+// deltaLine returns {"text":"…"} and a newline. Halves of surrogate pairs (in
+// WTF-8) stay halves.
+func deltaLine(delta string) []byte {
+	line := append([]byte(`{"text":`), plane.AppendString(nil, delta)...)
+	return append(line, "}\n"...)
 }
 
 // acks makes the request and reads its answer to the last line.
 func (c *Client) acks(req *http.Request, progress func(wire.Ack)) (last wire.Ack, err error) {
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return last, noSecrets(err)
+		return last, unreached(err)
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		answer, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
-		return last, wire.Decode(resp.StatusCode, answer)
+		return last, refusal(resp.StatusCode, resp.Body)
 	}
 	lines := json.NewDecoder(resp.Body)
 	for {
 		var line wire.PumpLine
-		if err := lines.Decode(&line); err != nil {
-			if errors.Is(err, io.EOF) {
-				err = io.ErrUnexpectedEOF
-			}
-			return last, fmt.Errorf("read acknowledgements: %w", noSecrets(err))
-		}
-		last = line.Ack
+		err := lines.Decode(&line)
 		switch {
+		case errors.Is(err, io.EOF):
+			err = io.ErrUnexpectedEOF
+			fallthrough
+		case err != nil:
+			return last, fmt.Errorf("read acknowledgements: %w", err)
 		case line.Error != nil:
 			return last, wire.Restore(line.Error)
-		case line.Done:
+		}
+		last = line.Ack
+		if line.Done {
 			return last, nil
-		case progress != nil:
-			progress(line.Ack)
+		}
+		if progress != nil {
+			progress(last)
 		}
 	}
 }

@@ -197,7 +197,7 @@ func TestReader(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			p := &page{TB: t, node: p.node, ctx: p.ctx}
+			p := &page{TB: t, url: p.url, ctx: p.ctx}
 			answers := tt.answers
 			if answers == nil {
 				answers = []int{}

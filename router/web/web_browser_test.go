@@ -31,8 +31,8 @@ const patience = 30 * time.Second
 // page is a tab with the page in it.
 type page struct {
 	testing.TB
-	node *node
-	ctx  context.Context
+	url string
+	ctx context.Context
 
 	mu       sync.Mutex // guards below
 	mistakes []string   // exceptions, and what the policy forbade
@@ -41,11 +41,16 @@ type page struct {
 
 func openPage(tb testing.TB, browser context.Context, n *node, fragment string) *page {
 	tb.Helper()
-	p := &page{TB: tb, node: n, ctx: webtest.NewTab(tb, browser)}
+	return openAt(tb, browser, n.URL, fragment)
+}
+
+func openAt(tb testing.TB, browser context.Context, url, fragment string) *page {
+	tb.Helper()
+	p := &page{TB: tb, url: url, ctx: webtest.NewTab(tb, browser)}
 	if err := chromedp.Listen(p.ctx, p.hear); err != nil {
 		tb.Fatal(err)
 	}
-	p.do(chromedp.Navigate(n.URL + "/" + fragment))
+	p.do(chromedp.Navigate(url + "/" + fragment))
 	return p
 }
 
@@ -128,7 +133,7 @@ func (p *page) check() {
 		p.Errorf("page reports %s", mistake)
 	}
 	for _, target := range p.targets {
-		if !strings.HasPrefix(target, p.node.URL+"/") && !strings.HasPrefix(target, "about:") {
+		if !strings.HasPrefix(target, p.url+"/") && !strings.HasPrefix(target, "about:") {
 			p.Errorf("page asked for %s", target)
 		}
 	}
@@ -151,6 +156,7 @@ func TestPage(t *testing.T) {
 		"a long text is painted in blocks":             testLong,
 		"a phone shows all of it, in the dark too":     testPhone,
 		"a screen reader is told at its own pace":      testAnnouncer,
+		"a real node's text is exact in every tab":     testRealNode,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, browser) })
 	}

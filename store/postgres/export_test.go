@@ -13,3 +13,20 @@ func Settings(tb testing.TB, s *Store) (text string) {
 	}
 	return text
 }
+
+// SQL answers statements by name, each with arguments to explain it with.
+func (s *Store) SQL() map[string][2]string {
+	const state = "'s5', 'n1/boot1/1', "
+	return map[string][2]string{
+		"append":    {s.stmt.append, state + "0, 1, 'x'"},
+		"seal":      {s.stmt.seal, state + "'x', '{}', 1, 'complete', NULL"},
+		"lock":      {s.stmt.lock, "'s5', 'n1/boot1/1'"},
+		"open":      {s.stmt.open, "'s5', 'n1/boot1', '', NULL"},
+		"cancel":    {s.stmt.cancel, "'s5'"},
+		"found":     {s.stmt.found, "'s5'"},
+		"pieces":    {s.stmt.pieces, "'s5'"},
+		"page":      {s.stmt.page, "'s5', 10, 10"},
+		"orphans":   {s.stmt.orphans, "'', 'n1/', 'n1/boot2/'"},
+		"interrupt": {s.stmt.interrupt, "'s5', 'n1/boot1/1'"},
+	}
+}

@@ -108,7 +108,9 @@ const (
 
 // pageSQL: $1 id, $2 from, $3 limit. Of the body what lies between the mark
 // below $2 and enough characters to hold the page; of the chunks those from the
-// one that holds $2 to the one that holds $2+$3.
+// one that holds $2 to the one that holds $2+$3. The server unpacks a body up to
+// the page, which is nothing to notice below a megabyte; what it sends is the
+// page.
 var pageSQL = strings.ReplaceAll(`
 	SELECT `+rowCols+`, error IS NOT NULL,
 		coalesce(marks[b.mark], 0), substr(body, b.mark * EVERY + 1, $3::bigint::int + EVERY + 1), c.ends, c.texts

@@ -39,3 +39,11 @@ func WaitQueued(s *Store, n int) {
 		runtime.Gosched()
 	}
 }
+
+// SQL answers statements by name.
+func SQL() map[string]string {
+	return map[string]string{
+		"found": foundSQL, "advance": advanceSQL, "cancel": cancelSQL, "seal": sealSQL, "drop": dropSQL,
+		"orphans": orphansSQL, "chunks": chunksSQL, "page": pageSQL, "some": someSQL,
+	}
+}

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"syscall"
+
+	"rillkeep.dev/rillkeep/plane"
+	"rillkeep.dev/rillkeep/router/wire"
+)
+
+// Exit codes, beside 0 for success.
+const (
+	exitFailure     = 1   // the command failed
+	exitUsage       = 2   // the command line is off
+	exitCancelled   = 3   // the stream ended cancelled
+	exitError       = 4   // the stream ended with an error
+	exitInterrupted = 5   // the stream ended interrupted
+	exitNotFound    = 6   // no such stream
+	exitDenied      = 7   // no valid token, or one that does not allow this
+	exitSignal      = 130 // stopped by a signal
+)
+
+// exitStatus is an error that is only an exit code: what there is to say was
+// said.
+type exitStatus int
+
+func (e exitStatus) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
+
+// exitCode says what went wrong, and with what code to exit. Who stopped the
+// command need not be told that it was stopped.
+func exitCode(ctx context.Context, err error, con *console) int {
+	if err == nil {
+		return 0
+	}
+	if status, ok := errors.AsType[exitStatus](err); ok {
+		return int(status)
+	}
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return exitSignal
+	}
+	message := err.Error()
+	if said, ok := errors.AsType[*wire.Error](err); ok {
+		message = said.Message
+	}
+	con.say("%s%s", message, hint(err))
+	switch {
+	case errors.Is(err, plane.ErrNotFound):
+		return exitNotFound
+	case errors.Is(err, plane.ErrDenied), errors.Is(err, wire.ErrUnauthorized):
+		return exitDenied
+	default:
+		return exitFailure
+	}
+}
+
+// hint says what may help.
+func hint(err error) string {
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "\nStart a node with rillkeep serve, or name another with --server."
+	case errors.Is(err, syscall.EADDRINUSE):
+		return "\nChoose another address with --listen; port 0 takes a free one."
+	case errors.Is(err, wire.ErrUnauthorized):
+		return "\nPut a token into RILLKEEP_TOKEN; rillkeep token mints one."
+	default:
+		return ""
+	}
+}
+
+// ended says how a stream ended, if not well, and is the exit code for it.
+func ended(con *console, status plane.Status, why string) error {
+	var how string
+	var code exitStatus
+	switch status {
+	case plane.StatusComplete:
+		return nil
+	case plane.StatusCancelled:
+		how, code = "was cancelled", exitCancelled
+	case plane.StatusError:
+		how, code = "ended with an error", exitError
+	default:
+		how, code = "was interrupted", exitInterrupted
+	}
+	if why != "" {
+		how += ": " + why
+	}
+	con.say("the stream %s", how)
+	return code
+}

@@ -1,0 +1,125 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"rillkeep.dev/rillkeep/store"
+	"rillkeep.dev/rillkeep/store/postgres"
+	"rillkeep.dev/rillkeep/store/postgres/pgtest"
+)
+
+func TestSeveralNodesMigrateAtOnce(t *testing.T) {
+	url := pgtest.URL(t)
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			s, err := postgres.Open(t.Context(), url, postgres.Config{})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			s.Close()
+		})
+	}
+	all.Wait()
+	var versions int
+	if err := raw(t, url).QueryRow(t.Context(), "SELECT count(*) FROM rillkeep.versions").Scan(&versions); err != nil || versions != 1 {
+		t.Errorf("%d migrations were applied (%v)", versions, err)
+	}
+}
+
+func TestANewerReleasesTablesAreRefused(t *testing.T) {
+	url := pgtest.URL(t)
+	open(t, url)
+	if _, err := raw(t, url).Exec(t.Context(), "INSERT INTO rillkeep.versions VALUES (99)"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := postgres.Open(t.Context(), url, postgres.Config{}); !errors.Is(err, store.ErrNewerSchema) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestSchemasAreApart(t *testing.T) {
+	url := pgtest.URL(t)
+	for _, schema := range []string{"", `odd "name".x`} {
+		s, err := postgres.Open(t.Context(), url, postgres.Config{Schema: schema})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if row := claim(t, s, "s"); row.Epoch != 1 {
+			t.Errorf("schema %q: %+v", schema, row)
+		}
+		s.Close()
+	}
+}
+
+// Tables that another role made need no more than the rights to use them.
+func TestARoleWithoutTheRightToCreateServes(t *testing.T) {
+	url := pgtest.URL(t)
+	open(t, url)
+	db := raw(t, url)
+	role := fmt.Sprintf("worker_%d", time.Now().UnixNano())
+	for _, sql := range []string{
+		"CREATE ROLE %s LOGIN PASSWORD 'x'", "GRANT USAGE ON SCHEMA rillkeep TO %s",
+		"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA rillkeep TO %s",
+	} {
+		if _, err := db.Exec(t.Context(), fmt.Sprintf(sql, role)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() {
+		if _, err := db.Exec(context.Background(), "DROP OWNED BY "+role+"; DROP ROLE "+role); err != nil {
+			t.Error(err)
+		}
+	})
+	cfg, err := pgx.ParseConfig(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := postgres.Open(t.Context(), fmt.Sprintf("host=%s port=%d dbname=%s user=%s password=x",
+		cfg.Host, cfg.Port, cfg.Database, role), postgres.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	claim(t, s, "s")
+	s.Close()
+}
+
+func TestNoErrorShowsAPassword(t *testing.T) {
+	for _, url := range []string{
+		"postgres://u:s3cr3t@127.0.0.1:1/db?connect_timeout=1", "postgres://u:s3cr3t@host:bad/db", "postgres://u:s3/cr3t@host/db",
+		"postgres://u:a@s3cr3t@host:bad/db", "postgres://u:%zzs3cr3t@host/db", "postgres://u:s3cr3t@host/db?pool_max_conns=many",
+		"host=127.0.0.1 port=bad password = 's3cr3t x'", "u:s3cr3t@host", "postgres://u:s3cr3t`: x@host:bad/db",
+	} {
+		_, err := postgres.Open(t.Context(), url, postgres.Config{})
+		if err == nil || strings.Contains(err.Error(), "cr3t") {
+			t.Errorf("%s: got %v", url, err)
+		}
+	}
+}
+
+func TestAnUnreachableDatabaseFailsTheOpenInTime(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if _, err := postgres.Open(ctx, "host=/nowhere user=u dbname=d", postgres.Config{}); err == nil {
+		t.Error("no error")
+	}
+}
+
+func TestSessionsAreBounded(t *testing.T) {
+	url := pgtest.URL(t)
+	for suffix, want := range map[string]string{"": "rillkeep 30s 10s", "&application_name=mine&statement_timeout=5s": "mine 5s 10s"} {
+		s := open(t, url+suffix)
+		if got := postgres.Settings(t, s); got != want {
+			t.Errorf("%q: got %q, want %q", suffix, got, want)
+		}
+	}
+}
