@@ -26,7 +26,7 @@ func TestAnEndedStreamIsJoinableToTheLastMomentOfItsLinger(t *testing.T) {
 				if text != "😀b" || last.Kind != plane.KindEnd || last.Seq != 4 || last.Status != plane.StatusComplete {
 					t.Errorf("inside the linger: read %q and %+v", text, last)
 				}
-				time.Sleep(1)
+				time.Sleep(time.Nanosecond)
 				synctest.Wait()
 				if text, last := h.read("m1", 0); text != "" || last.Kind != plane.KindAbsent {
 					t.Errorf("after the linger: read %q and %+v", text, last)

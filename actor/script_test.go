@@ -14,7 +14,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"rillkeep.dev/rillkeep/actor"
 	"rillkeep.dev/rillkeep/plane"
 )
 
@@ -43,12 +42,6 @@ type script struct {
 	answers []json.RawMessage // of callback mode, in order
 	changes []plane.Change    // that callback mode was given
 	held    []chan struct{}   // calls of callback mode that have not been let in
-}
-
-// node is one node of the script.
-type node struct {
-	cfg    planeConfig
-	system *actor.System
 }
 
 // The faults that vectors speak of, beside the store's own.
@@ -117,112 +110,6 @@ func (s *script) end() {
 		}
 	}
 	s.tasks.Wait()
-}
-
-// start makes a node of the script.
-func (s *script) start(name string) {
-	n := s.nodes[name]
-	p := n.cfg
-	policy := plane.DefaultPolicy()
-	policy.CancelGrace = 0 // the recorded implementation waits for its producer for ever
-	set := func(to *int64, from *int64) {
-		if from != nil {
-			*to = *from
-		}
-	}
-	millis := func(to *time.Duration, from *int64) {
-		if from != nil {
-			*to = time.Duration(*from) * time.Millisecond
-		}
-	}
-	set(&policy.Units, p.Chars)
-	millis(&policy.Interval, p.IntervalMs)
-	if p.Retries != nil {
-		policy.Retries = int(*p.Retries)
-	}
-	cfg := actor.Config{Node: name, Authorize: s.authorizer(p)}
-	if p.HostID != "" {
-		cfg.Node = p.HostID
-	}
-	millis(&cfg.Linger, p.LingerMs)
-	cfg.Plane = plane.Config{Policy: policy, Hooks: plane.Hooks{Checkpoint: func(c plane.Checkpoint) {
-		s.checkpoint(c, p.HookThrows)
-	}}}
-	if p.Mode == "commit" {
-		cfg.Plane.Commit, cfg.Plane.Retain = s.commit, p.RetainChars
-	} else {
-		cfg.Plane.Store = s.store.as(p)
-	}
-	system, err := actor.New(cfg)
-	if err != nil {
-		s.t.Fatalf("plane %s: %v", name, err)
-	}
-	n.system = system
-}
-
-func (s *script) authorizer(p planeConfig) func(context.Context, actor.Access) (bool, error) {
-	return func(_ context.Context, a actor.Access) (bool, error) {
-		time.Sleep(time.Duration(p.AuthorizeMs) * time.Millisecond)
-		switch p.Authorize {
-		case "void":
-			return false, nil
-		case "throw":
-			return false, errAuthorizer
-		}
-		return a.Principal == "u1", nil
-	}
-}
-
-func (s *script) checkpoint(c plane.Checkpoint, throw bool) {
-	s.mu.Lock()
-	if c.Err != nil {
-		s.failed = append(s.failed, c)
-	}
-	s.mu.Unlock()
-	if throw {
-		panic("hook threw")
-	}
-}
-
-// commit is the application of callback mode: it answers as the script says.
-func (s *script) commit(ctx context.Context, change plane.Change) (plane.Answer, error) {
-	if err := s.admit(ctx); err != nil {
-		return plane.Answer{}, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.changes = append(s.changes, change)
-	var answer struct {
-		Throw           string
-		Seq             *int64
-		CancelRequested bool
-	}
-	if len(s.answers) > 0 {
-		if err := json.Unmarshal(s.answers[0], &answer); err != nil {
-			s.t.Errorf("answer %s: %v", s.answers[0], err)
-		}
-		s.answers = s.answers[1:]
-	}
-	if answer.Throw != "" {
-		return plane.Answer{}, faults[answer.Throw]
-	}
-	return plane.Answer{Seq: answer.Seq, CancelRequested: answer.CancelRequested}, nil
-}
-
-// admit waits until a call of callback mode may run.
-func (s *script) admit(ctx context.Context) error {
-	s.mu.Lock()
-	open := make(chan struct{})
-	s.held = append(s.held, open)
-	latency := s.store.latency
-	s.mu.Unlock()
-	select {
-	case <-open:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	time.Sleep(latency)
-	return nil
 }
 
 // do runs one op.
@@ -393,98 +280,6 @@ func (s *script) source(o op) func(context.Context) iter.Seq2[string, error] {
 			}
 		}
 	}
-}
-
-// subscriber is one reader of a script.
-type subscriber struct {
-	script *script
-	cursor *plane.Cursor
-	cancel context.CancelFunc
-	gone   chan struct{} // closed when nobody reads any longer; nil if manual
-
-	mu     sync.Mutex
-	frames []frame
-	done   bool
-}
-
-func (s *script) subscribe(o op) {
-	user := o.User
-	if user == "" {
-		user = "u1"
-	}
-	system := s.node(o.Plane).system
-	s.call(o.As, func() (*int64, error) {
-		cursor, err := system.Subscribe(s.ctx, actor.Access{Principal: user, StreamID: o.Stream, From: int64(o.From)})
-		if err != nil {
-			return nil, err
-		}
-		sub := &subscriber{script: s, cursor: cursor}
-		s.mu.Lock()
-		s.subs[o.As] = sub
-		s.mu.Unlock()
-		if o.Reader != "manual" {
-			sub.follow()
-		}
-		return nil, nil
-	})
-}
-
-// follow reads until the terminal frame or the close.
-func (r *subscriber) follow() {
-	ctx, cancel := context.WithCancel(r.script.ctx)
-	r.cancel, r.gone = cancel, make(chan struct{})
-	r.script.tasks.Go(func() {
-		defer close(r.gone)
-		for f, err := range r.cursor.Frames(ctx) {
-			if err != nil {
-				return
-			}
-			r.add(f)
-		}
-	})
-}
-
-func (r *subscriber) add(f plane.Frame) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.frames = append(r.frames, frameOf(f))
-	r.done = r.done || f.Terminal()
-}
-
-// read takes up to n frames that are there, or all of them if n is below 0.
-func (r *subscriber) read(n int) {
-	for ; n != 0; n-- {
-		f, ok, _ := r.cursor.Poll()
-		if !ok {
-			return
-		}
-		r.add(f)
-	}
-}
-
-func (r *subscriber) close() {
-	if r.gone == nil {
-		r.cursor.Close()
-	} else {
-		r.cancel()
-		<-r.gone
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.done = true
-}
-
-// seen returns what all readers got.
-func (s *script) seen() map[string]subscription {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	seen := map[string]subscription{}
-	for name, sub := range s.subs {
-		sub.mu.Lock()
-		seen[name] = subscription{Frames: slices.Clone(sub.frames), Done: sub.done}
-		sub.mu.Unlock()
-	}
-	return seen
 }
 
 // unsettled returns the calls that have not come back.

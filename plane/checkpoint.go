@@ -218,7 +218,7 @@ func (s *Stream) judge(slice Slice, row Row) error {
 // pause waits before repeat n+1, and reports whether there should be one: not
 // once a seal was asked for, which goes at once and covers the slice.
 func (s *Stream) pause(n int) bool {
-	delay := time.NewTimer(s.cfg.Policy.RetryDelay << n)
+	delay := time.NewTimer(s.cfg.Policy.retryDelay(n))
 	defer delay.Stop()
 	select {
 	case <-delay.C:

@@ -115,7 +115,7 @@ func FuzzPushAt(f *testing.F) {
 		if _, err := s.Close(context.Background()); err != nil {
 			t.Fatal(err)
 		}
-		got, _ := s.Text()
+		got, _, _ := s.Snapshot()
 		if want := Encode(Valid(sent), true); got != want {
 			t.Fatalf("the text is %q, want %q", got, want)
 		}

@@ -38,7 +38,6 @@ type expected struct {
 		Start, End int64
 	}
 	CursorToRest map[string]string `json:"cursor_to_rest"`
-	InsidePair   []int64           `json:"inside_pair"`
 }
 
 func expectedOf(t *testing.T, name string) expected {

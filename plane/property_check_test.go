@@ -77,7 +77,7 @@ func (m *machine) checkLengths(t *rapid.T, was plane.State) {
 	case inside(m.produced, st.Durable):
 		t.Fatalf("durable %d lies inside a pair", st.Durable)
 	}
-	text, floor := m.s.Text()
+	text, floor, _ := m.s.Snapshot()
 	if !slices.Equal(plane.UnitsOf(text), m.produced[floor:]) {
 		t.Fatalf("the text from %d is %q, want %q", floor, text, plane.Encode(m.produced[floor:], true))
 	}

@@ -126,7 +126,7 @@ func (m *machine) received() []uint16 {
 
 // floor is where the text begins that is still in memory.
 func (m *machine) floor() int64 {
-	_, floor := m.s.Text()
+	_, floor, _ := m.s.Snapshot()
 	return floor
 }
 

@@ -204,6 +204,9 @@ func (m *machine) frame(t *rapid.T, r *reader, f plane.Frame) {
 		if !slices.Equal(units, m.produced[f.From:f.Seq]) {
 			wrong("a chunk of other text")
 		}
+		if !r.followed && m.policy.MaxLag > 0 && st.Seq-r.pos > m.policy.MaxLag {
+			wrong("a chunk for one that lags too far")
+		}
 		r.pos = f.Seq
 	case plane.KindDurable:
 		if _, _, confirmed, _ := m.w.snapshot(); f.Seq <= r.told || f.Seq > st.Durable || f.Seq > confirmed || f.Seq > r.pos {

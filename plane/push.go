@@ -26,7 +26,8 @@ func (s *Stream) Push(ctx context.Context, delta string) error {
 	if err := s.admit(ctx); err != nil {
 		return err
 	}
-	return s.push(delta)
+	_, err := s.push(delta)
+	return err
 }
 
 // PushAt is Push for a producer that may repeat itself: from is where delta
@@ -35,17 +36,23 @@ func (s *Stream) Push(ctx context.Context, delta string) error {
 // the end, and of kind ErrConflict if what is there differs from delta, or lies
 // below what is kept to compare.
 func (s *Stream) PushAt(ctx context.Context, from int64, delta string) error {
+	_, err := s.pushAt(ctx, from, delta)
+	return err
+}
+
+// pushAt is PushAt, and says where what follows delta starts.
+func (s *Stream) pushAt(ctx context.Context, from int64, delta string) (next int64, err error) {
 	if err := s.admit(ctx); err != nil {
-		return err
+		return from, err
 	}
 	rest, err := s.unseen(from, delta)
 	if err != nil {
 		s.mu.Unlock()
-		return err
+		return from, err
 	}
 	if rest == "" {
 		s.mu.Unlock()
-		return nil
+		return from + Units(delta), nil
 	}
 	return s.push(rest)
 }
@@ -76,20 +83,23 @@ func (s *Stream) admit(ctx context.Context) error {
 	}
 }
 
-// push appends delta and releases s.mu, which is held.
-func (s *Stream) push(delta string) error {
+// push appends delta and releases s.mu, which is held. It says where the next
+// append starts.
+func (s *Stream) push(delta string) (next int64, err error) {
 	room := s.cfg.Policy.MaxUnits - s.text.end()
 	if int64(len(s.in.held)+len(delta)) > room && Units(s.in.held+delta) > room {
+		next = s.received()
 		s.mu.Unlock()
-		return ErrTooLong
+		return next, ErrTooLong
 	}
 	before := s.in.replaced
 	s.produce(s.in.accept(delta))
 	replaced := s.in.replaced - before
 	s.trigger()
+	next = s.received()
 	s.unlock()
 	s.reportReplaced(replaced)
-	return nil
+	return next, nil
 }
 
 // reportReplaced tells the hook of n characters that became U+FFFD. s.mu is not
@@ -210,8 +220,8 @@ func (s *Stream) PumpAt(ctx context.Context, from int64, source func(context.Con
 		delta = begun + delta
 		whole := delta[:len(delta)-cutBytes(delta)]
 		begun = strings.Clone(delta[len(whole):])
-		err := s.PushAt(ctx, from, whole)
-		from = min(from+Units(whole), s.State().Received) // bytes held at the door have no length yet
+		var err error
+		from, err = s.pushAt(ctx, from, whole) // not by its length: bytes held at the door have none yet
 		return err
 	}
 	err := s.pump(ctx, source, push)
@@ -301,7 +311,7 @@ func (s *Stream) cancel() {
 	}
 	close(s.cancelled)
 	if grace := s.cfg.Policy.CancelGrace; grace > 0 {
-		time.AfterFunc(grace, s.sealCancelled)
+		s.grace = time.AfterFunc(grace, s.sealCancelled)
 	}
 }
 

@@ -78,7 +78,7 @@ func (s *scene) push(deltas ...string) {
 		if err := s.Push(s.ctx, delta); err != nil {
 			s.t.Fatalf("push %q: %v", delta, err)
 		}
-		s.pushed += delta
+		s.note(func() { s.pushed += delta })
 	}
 }
 
@@ -146,6 +146,7 @@ func (s *scene) wantSlices(want ...int64) {
 
 // failures are the rounds that were reported as failed.
 func (s *scene) failures() []plane.Checkpoint {
+	synctest.Wait()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(s.rounds), func(c plane.Checkpoint) bool { return c.Err == nil })

@@ -88,6 +88,9 @@ func (s *Stream) takeNoMore(why error) {
 	}
 	s.over = why
 	s.disarm()
+	if s.grace != nil {
+		s.grace.Stop()
+	}
 	if s.room != nil {
 		close(s.room)
 		s.room = nil

@@ -13,7 +13,8 @@ import (
 // of concurrent pushes is not defined.
 //
 // An idle stream costs its text and a few hundred bytes: it has no goroutine,
-// and no timer but while text waits for a checkpoint.
+// and no timer but while text waits for a checkpoint, or its producer is given
+// time to end what was cancelled.
 type Stream struct {
 	id    string
 	token string
@@ -44,8 +45,9 @@ type Stream struct {
 	failed   int     // rounds that failed in a row
 	tried    []int64 // ends of slices whose fate is unknown
 	timer    *time.Timer
-	due      time.Time // when the timer counts; zero while disarmed
-	waiters  []waiter  // flushes
+	due      time.Time   // when the timer counts; zero while disarmed
+	waiters  []waiter    // flushes
+	grace    *time.Timer // seals a cancelled stream; nil if it was not asked to stop
 
 	ending *ending // the seal that was asked for first
 	end    *Frame  // the terminal frame; set once
@@ -116,6 +118,11 @@ type State struct {
 func (s *Stream) State() State {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.state()
+}
+
+// state is State with s.mu held.
+func (s *Stream) state() State {
 	st := State{
 		Seq: s.text.end(), Received: s.received(), Durable: s.durable,
 		Readers: s.readers, Status: StatusStreaming, Over: s.over != nil || s.ending != nil,
@@ -129,11 +136,12 @@ func (s *Stream) State() State {
 	return st
 }
 
-// Text returns the text that is in memory, and the offset at which it begins.
-func (s *Stream) Text() (text string, from int64) {
+// Snapshot returns the text that is in memory, the offset at which it begins, and
+// the stream's state at the same moment.
+func (s *Stream) Snapshot() (text string, from int64, st State) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.text.slice(s.floor, s.text.end()), s.floor
+	return s.text.slice(s.floor, s.text.end()), s.floor, s.state()
 }
 
 // received is where the next append starts. s.mu is held.
@@ -155,6 +163,15 @@ func (s *Stream) unlock() {
 	}
 }
 
+// retryDelay is the pause before repeat n, counted from 0.
+func (p Policy) retryDelay(n int) time.Duration {
+	delay := p.RetryDelay
+	for ; n > 0 && delay < p.MaxBackoff; n-- {
+		delay *= 2
+	}
+	return min(delay, max(p.MaxBackoff, p.RetryDelay))
+}
+
 // repeat calls try until it succeeds, fails for good, or the retries are used
 // up, with the policy's delays between, and says how often it did.
 func (p Policy) repeat(ctx context.Context, try func() error, final func(error) bool) (attempts int, err error) {
@@ -163,7 +180,7 @@ func (p Policy) repeat(ctx context.Context, try func() error, final func(error) 
 		if err == nil || n == p.Retries || final(err) {
 			return n + 1, err
 		}
-		delay := time.NewTimer(p.RetryDelay << n)
+		delay := time.NewTimer(p.retryDelay(n))
 		select {
 		case <-delay.C:
 		case <-ctx.Done():

@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"os"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -19,9 +18,9 @@ import (
 	"rillkeep.dev/rillkeep/router/wire"
 )
 
-// Why a reader's connection ended, as the metrics and the log say it.
+// Why a reader's connection ended, as the metrics and the log say it, beside the
+// terminal frame's own kind: end, stale or absent.
 const (
-	reasonEnd    = "end"    // it was sent the terminal frame
 	reasonGone   = "gone"   // the client left
 	reasonStop   = "stop"   // the node stops
 	reasonStall  = "stall"  // it took nothing for Limits.Stall
@@ -37,14 +36,6 @@ const (
 	batchFrames = 16
 	batchBytes  = 64 << 10
 )
-
-// readers are the connections that this router sends frames to. Those that were
-// taken over from the HTTP server are not the server's to end any more.
-type readers struct {
-	tasks sync.WaitGroup
-	stop  context.Context // done when they are to end
-	end   context.CancelFunc
-}
 
 // deliver sends a source's frames to a reader until the terminal one. Where the
 // connection can be had, it goes on in a goroutine of its own, which needs a
@@ -69,7 +60,11 @@ func (r *Router) deliver(c echo.Context, from source) error {
 		d.closed(reasonGone)
 	default:
 		d.to = conn
-		r.readers.tasks.Go(d.run)
+		r.serving.also()
+		go func() {
+			defer r.serving.leave()
+			d.run()
+		}()
 	}
 	return nil
 }
@@ -88,6 +83,7 @@ type delivery struct {
 	signal chan struct{} // holds one
 	beat   atomic.Bool   // it is time to ping, or to check the authorization
 	over   atomic.Value  // the reason to end, a string
+	last   plane.Kind    // of the frame that was sent last
 }
 
 func (d *delivery) run() {
@@ -101,8 +97,12 @@ func (d *delivery) closed(reason string) {
 	m := d.router.cfg.Metrics
 	m.readerLeft()
 	m.readerClosed(reason)
-	d.router.log.LogAttrs(context.Background(), slog.LevelDebug, "reader left",
-		slog.String("stream", d.id), slog.String("reason", reason))
+	level := slog.LevelDebug
+	if reason == reasonStall {
+		level = slog.LevelInfo
+	}
+	d.router.log.LogAttrs(context.Background(), level, "reader left",
+		slog.String("streamId", d.id), slog.String("reason", reason))
 }
 
 // interrupt makes the reader's connection end for this reason, if it does not
@@ -128,7 +128,7 @@ func (d *delivery) wake() {
 
 // deliver sends until there is a reason not to.
 func (d *delivery) deliver() (reason string) {
-	defer context.AfterFunc(d.router.readers.stop, func() { d.interrupt(reasonStop) })()
+	defer context.AfterFunc(d.router.stop, func() { d.interrupt(reasonStop) })()
 	limits := d.router.limits
 	pingAt, checkAt := time.Now().Add(limits.Ping), time.Now().Add(limits.Recheck)
 	timer := time.AfterFunc(min(limits.Ping, limits.Recheck), d.tick)
@@ -146,7 +146,7 @@ func (d *delivery) deliver() (reason string) {
 		case err != nil:
 			return reasonGone
 		case more == nil:
-			return reasonEnd
+			return string(d.last)
 		}
 		select {
 		case <-more:
@@ -164,11 +164,11 @@ func (d *delivery) deliver() (reason string) {
 			if !d.allowed(now) {
 				return reasonDenied
 			}
-			checkAt = checkAt.Add(limits.Recheck)
+			checkAt = now.Add(limits.Recheck)
 		}
 		if !now.Before(pingAt) {
 			err = d.to.send([][]byte{sse.Ping})
-			pingAt = pingAt.Add(limits.Ping)
+			pingAt = now.Add(limits.Ping)
 		}
 		timer.Reset(max(0, min(time.Until(pingAt), time.Until(checkAt))))
 	}
@@ -182,6 +182,7 @@ func (d *delivery) drain() (more <-chan struct{}, err error) {
 		for ok && more == nil && frames < batchFrames && bytes < batchBytes {
 			var f plane.Frame
 			if f, ok, more = d.from.Poll(); ok {
+				d.last = f.Kind
 				d.batch[frames] = f.Encoded(sse.Append)
 				bytes += len(d.batch[frames])
 				frames++

@@ -2,10 +2,8 @@ package router
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"net/http"
-	"sync"
 
 	"github.com/labstack/echo/v4"
 
@@ -17,40 +15,26 @@ import (
 // maxDemos bounds how many sample responses play at once.
 const maxDemos = 32
 
-// demos are the sample responses that the node plays itself, detached from
-// whoever asked for them.
-type demos struct {
-	mu      sync.Mutex // guards below
-	playing int
-	tasks   sync.WaitGroup
-}
-
-func (d *demos) start(play func()) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.playing == maxDemos {
-		return false
-	}
-	d.playing++
-	d.tasks.Go(func() {
-		defer func() { d.mu.Lock(); d.playing--; d.mu.Unlock() }()
-		play()
-	})
-	return true
-}
-
-// demo plays the sample response into a new stream.
+// demo plays the sample response into a new stream, detached from whoever asked
+// for it.
 func (r *Router) demo(c echo.Context) error {
+	if r.demos.Add(1) > maxDemos {
+		r.demos.Add(-1)
+		return wire.Detail(wire.ErrUnavailable, "as many samples as may are playing")
+	}
 	id := streamID(c)
-	s, err := r.cfg.Actors.Open(c.Request().Context(), plane.Claim{ID: id, Producer: "sample"})
+	s, err := r.openStream(c.Request().Context(), plane.Claim{ID: id, Producer: "sample"})
 	if err != nil {
+		r.demos.Add(-1)
 		return err
 	}
 	ctx := context.WithoutCancel(c.Request().Context())
-	if !r.demos.start(func() { r.play(ctx, s) }) {
-		_, err := s.Interrupt(ctx)
-		return errors.Join(wire.Detail(wire.ErrUnavailable, "as many samples as may are playing"), err)
-	}
+	r.serving.also()
+	go func() {
+		defer r.serving.leave()
+		defer r.demos.Add(-1)
+		r.play(ctx, s)
+	}()
 	return c.JSON(http.StatusAccepted, map[string]string{"streamId": id})
 }
 
@@ -58,9 +42,9 @@ func (r *Router) demo(c echo.Context) error {
 // with the stream: a drain seals it under the player's hands.
 func (r *Router) play(ctx context.Context, s *plane.Stream) {
 	if err := s.Pump(ctx, web.Play); err != nil {
-		r.log.LogAttrs(ctx, slog.LevelInfo, "sample stopped", slog.String("stream", s.ID()), slog.Any("error", err))
+		r.log.LogAttrs(ctx, slog.LevelInfo, "sample stopped", slog.String("streamId", s.ID()), slog.Any("error", err))
 	}
 	if _, err := s.Close(ctx); err != nil {
-		r.log.LogAttrs(ctx, slog.LevelWarn, "sample not sealed", slog.String("stream", s.ID()), slog.Any("error", err))
+		r.log.LogAttrs(ctx, slog.LevelWarn, "sample not sealed", slog.String("streamId", s.ID()), slog.Any("error", err))
 	}
 }

@@ -11,88 +11,162 @@ import (
 	"rillkeep.dev/rillkeep/store"
 )
 
+// lookTimeout bounds one look at a stream's durable text.
+const lookTimeout = 10 * time.Second
+
 // durableSource follows a stream's durable text: a page at a time until it has
-// caught up, then by looking again. It is for one goroutine; a look is a query
-// with a deadline, and costs only its own reader.
+// caught up, then by looking again. A look is a query in a goroutine of its own,
+// so that a slow store holds up neither pings nor the reader's leaving. The rest
+// is for one goroutine.
 type durableSource struct {
 	store store.Store
-	ctx   context.Context // of all readers of the node
 	id    string
-	pos   int64
+	at    sse.Position  // where the reader is
+	open  bool          // it needs an open frame
 	page  int64         // units read at once
 	every time.Duration // between looks
-	limit time.Duration // of one look
 
-	queue  []plane.Frame
-	told   int64 // newest durable mark that was sent
-	done   bool
-	timer  *time.Timer
-	waited chan struct{} // closed when it is time to look again
+	ctx    context.Context // ends the look in progress
+	cancel context.CancelFunc
+	look   *look         // in progress; nil if there is none
+	rest   chan struct{} // closed when it is time for the next look; nil if it is
+	timer  *time.Timer   // closes rest
+
+	begun bool // the first page was taken
+	queue []plane.Frame
+	told  int64 // newest durable mark that was sent
+	done  bool
 }
 
-// follow returns a source at the reader's position, limited to the durable text. It
-// answers plane.ErrNotFound if there is no such stream. A reader that has an
-// open frame gets another only if it is ahead of the durable text: it rewinds.
-func (r *Router) follow(id string, at sse.Position, open bool) (source, error) {
-	d := &durableSource{
-		store: r.cfg.Store, ctx: r.readers.stop, id: id, pos: at.Offset,
-		page: r.limits.PageUnits, every: r.limits.DurablePoll, limit: r.limits.Stall,
-	}
+// look is one query.
+type look struct {
+	done chan struct{} // closed when the rest is set
+	page store.Page
+	err  error
+}
+
+// follow returns a source at the reader's position, limited to the durable text.
+// It answers plane.ErrNotFound if there is no such stream.
+func (r *Router) follow(id string, at sse.Position) (source, error) {
+	d := r.goOn(id, at)
+	d.open = true
 	page, err := d.read()
 	if err != nil {
+		d.Close()
 		return nil, err
-	}
-	if at.Epoch != 0 && at.Epoch < page.Epoch && page.From > 0 {
-		// What the reader has is another epoch's; this one began with nothing.
-		d.pos = 0
-		if page, err = d.read(); err != nil {
-			return nil, err
-		}
-	}
-	d.pos = page.From
-	if open || page.From < at.Offset {
-		d.queue = append(d.queue, plane.Frame{
-			Kind: plane.KindOpen, StreamID: id, From: page.From, Seq: page.Seq, DurableSeq: page.Seq,
-			Ended: page.Status.Ended(), Epoch: page.Epoch,
-		})
 	}
 	d.take(page)
 	return d, nil
 }
 
+// goOn returns a source for a reader that has an open frame. It gets another
+// only if it is ahead of the durable text: it rewinds.
+func (r *Router) goOn(id string, at sse.Position) *durableSource {
+	d := &durableSource{
+		store: r.cfg.Store, id: id, at: at, page: r.limits.PageUnits, every: r.limits.DurablePoll,
+	}
+	d.ctx, d.cancel = context.WithCancel(r.stop)
+	return d
+}
+
 func (d *durableSource) read() (store.Page, error) {
-	ctx, cancel := context.WithTimeout(d.ctx, d.limit)
+	ctx, cancel := context.WithTimeout(d.ctx, lookTimeout)
 	defer cancel()
-	return d.store.Text(ctx, d.id, d.pos, d.page)
+	return d.store.Text(ctx, d.id, d.at.Offset, d.page)
+}
+
+func (d *durableSource) Poll() (plane.Frame, bool, <-chan struct{}) {
+	for {
+		switch {
+		case len(d.queue) > 0:
+			f := d.queue[0]
+			d.queue = d.queue[1:]
+			return f, true, nil
+		case d.done:
+			return plane.Frame{}, false, nil
+		case d.rest != nil && !isClosed(d.rest):
+			return plane.Frame{}, false, d.rest
+		case d.look == nil:
+			d.rest = nil
+			d.begin()
+		case !isClosed(d.look.done):
+			return plane.Frame{}, false, d.look.done
+		default:
+			d.end()
+		}
+	}
+}
+
+// begin starts a look.
+func (d *durableSource) begin() {
+	l := &look{done: make(chan struct{})}
+	d.look = l
+	go func() { // Close waits for it
+		defer close(l.done)
+		l.page, l.err = d.read()
+	}()
+}
+
+// end takes what a look found.
+func (d *durableSource) end() {
+	page, err := d.look.page, d.look.err
+	d.look = nil
+	switch {
+	case err == nil:
+		d.take(page)
+	case errors.Is(err, plane.ErrNotFound):
+		d.queue = append(d.queue, plane.Frame{Kind: plane.KindAbsent})
+		d.done = true
+	default: // the store is down: the reader waits for it
+		d.pause()
+	}
 }
 
 // take queues the frames of a page.
 func (d *durableSource) take(page store.Page) {
-	if page.Text != "" {
-		d.pos = page.From
+	if !d.begun && !d.first(page) {
+		return
 	}
 	for text := page.Text; text != ""; {
 		piece := text[:cut(text)]
-		f := plane.Frame{Kind: plane.KindChunk, From: d.pos, Seq: d.pos + plane.Units(piece), Text: piece, Epoch: page.Epoch}
+		f := plane.Frame{Kind: plane.KindChunk, From: d.at.Offset, Text: piece, Epoch: page.Epoch}
+		f.Seq = f.From + plane.Units(piece)
 		d.queue = append(d.queue, f)
-		d.pos, text = f.Seq, text[len(piece):]
+		d.at.Offset, text = f.Seq, text[len(piece):]
 	}
-	if d.pos < page.Seq {
-		return // more pages
-	}
-	if page.Status.Ended() {
+	switch pos := d.at.Offset; {
+	case pos < page.Seq: // more pages
+	case page.Status.Ended():
 		d.queue = append(d.queue, plane.Frame{
 			Kind: plane.KindEnd, Seq: page.Seq, Status: page.Status,
 			Error: page.Error, HasError: page.HasError, Epoch: page.Epoch,
 		})
 		d.done = true
-		return
+	default:
+		if pos > d.told {
+			d.queue = append(d.queue, plane.Frame{Kind: plane.KindDurable, Seq: pos})
+			d.told = pos
+		}
+		d.pause()
 	}
-	if d.pos > d.told {
-		d.queue = append(d.queue, plane.Frame{Kind: plane.KindDurable, Seq: d.pos})
-		d.told = d.pos
+}
+
+// first fits the first page to where the reader is, and reports whether it is
+// the right one.
+func (d *durableSource) first(page store.Page) bool {
+	if d.at.Epoch != 0 && d.at.Epoch < page.Epoch && page.From > 0 {
+		// What the reader has is another epoch's; this one began with nothing.
+		d.at, d.open = sse.Position{Epoch: page.Epoch}, true
+		return false
 	}
-	d.rest()
+	if d.open || page.From < d.at.Offset {
+		d.queue = append(d.queue, plane.Frame{
+			Kind: plane.KindOpen, StreamID: d.id, From: page.From, Seq: page.Seq, DurableSeq: page.Seq,
+			Ended: page.Status.Ended(), Epoch: page.Epoch,
+		})
+	}
+	d.begun, d.at.Offset = true, page.From
+	return true
 }
 
 // maxChunk bounds the text of one chunk frame in bytes, as on the live plane.
@@ -110,39 +184,18 @@ func cut(text string) int {
 	return n
 }
 
-// rest puts off the next look.
-func (d *durableSource) rest() {
-	waited := make(chan struct{})
-	d.waited = waited
-	d.timer = time.AfterFunc(d.every, func() { close(waited) })
-}
-
-func (d *durableSource) Poll() (plane.Frame, bool, <-chan struct{}) {
-	for {
-		switch {
-		case len(d.queue) > 0:
-			f := d.queue[0]
-			d.queue = d.queue[1:]
-			return f, true, nil
-		case d.done:
-			return plane.Frame{}, false, nil
-		case d.waited != nil && !isClosed(d.waited):
-			return plane.Frame{}, false, d.waited
-		}
-		d.waited = nil
-		switch page, err := d.read(); {
-		case err == nil:
-			d.take(page)
-		case errors.Is(err, plane.ErrNotFound):
-			d.queue = append(d.queue, plane.Frame{Kind: plane.KindAbsent})
-			d.done = true
-		default: // the store is down: the reader waits for it
-			d.rest()
-		}
-	}
+// pause puts off the next look.
+func (d *durableSource) pause() {
+	rest := make(chan struct{})
+	d.rest = rest
+	d.timer = time.AfterFunc(d.every, func() { close(rest) })
 }
 
 func (d *durableSource) Close() {
+	d.cancel()
+	if d.look != nil {
+		<-d.look.done
+	}
 	if d.timer != nil {
 		d.timer.Stop()
 	}

@@ -24,7 +24,7 @@ func (r *Router) writeError(err error, c echo.Context) {
 	if errors.Is(said, wire.ErrInternal) && c.Request().Context().Err() == nil {
 		id, _ := c.Get(idKey).(string)
 		r.log.LogAttrs(context.Background(), slog.LevelError, "request failed",
-			slog.String("route", c.Path()), slog.String("stream", id), slog.Any("error", err))
+			slog.String("route", c.Path()), slog.String("streamId", id), slog.Any("error", err))
 	}
 	if c.Response().Committed {
 		return

@@ -11,6 +11,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"rillkeep.dev/rillkeep/plane"
 	"rillkeep.dev/rillkeep/router/auth"
 	"rillkeep.dev/rillkeep/router/wire"
 )
@@ -22,6 +23,17 @@ const (
 	grantKey = "grant"
 	idKey    = "id"
 )
+
+// counted keeps the router from ending while it answers.
+func (r *Router) counted(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		if !r.serving.enter() {
+			return plane.ErrDraining
+		}
+		defer r.serving.leave()
+		return next(c)
+	}
+}
 
 // observe counts each request and logs it at debug level. The target is the
 // route, not the URL: no token and no text can reach the log by it.
@@ -37,9 +49,27 @@ func (r *Router) observe(next echo.HandlerFunc) echo.HandlerFunc {
 		grant, _ := c.Get(grantKey).(auth.Grant)
 		r.log.LogAttrs(c.Request().Context(), slog.LevelDebug, "request",
 			slog.String("method", c.Request().Method), slog.String("route", c.Path()), slog.Int("status", status),
-			slog.String("stream", id), slog.String("subject", grant.Subject()), slog.Duration("took", time.Since(began)))
+			slog.String("streamId", id), slog.String("subject", grant.Subject()), slog.Duration("took", time.Since(began)))
 		return nil
 	}
+}
+
+// timely gives a client limited time to send its body, also one that nobody
+// reads: the server looks for its end before it answers.
+func (r *Router) timely(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		if c.Request().ContentLength != 0 {
+			readUntil(c, time.Now().Add(r.limits.BodyTime))
+		}
+		return next(c)
+	}
+}
+
+// readUntil sets when a read of the request ends at the latest; the zero time is
+// never.
+func readUntil(c echo.Context, t time.Time) {
+	// Not every ResponseWriter has deadlines (httptest's has none).
+	_ = http.NewResponseController(c.Response()).SetReadDeadline(t)
 }
 
 // sameSite refuses what a foreign web page makes a browser send: requests that

@@ -5,11 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"log/slog"
 	"mime"
 	"net/http"
 	"net/url"
 	"strconv"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -23,13 +23,6 @@ const (
 	typeNDJSON = "application/x-ndjson"
 	typeText   = "text/plain"
 )
-
-// levelStream is the level of a stream's opening and ending in the log.
-const levelStream = slog.LevelInfo
-
-func streamAttrs(id string, epoch int64) []slog.Attr {
-	return []slog.Attr{slog.String("stream", id), slog.Int64("epoch", epoch)}
-}
 
 // append takes one delta. With from it may be repeated: what is there already
 // is absorbed.
@@ -131,7 +124,6 @@ func contentType(c echo.Context, supported ...string) (string, error) {
 
 // body reads a whole request body, bounded in bytes and time.
 func (r *Router) body(c echo.Context, limit int64) ([]byte, error) {
-	r.bodyDeadline(c)
 	body, err := io.ReadAll(http.MaxBytesReader(c.Response(), c.Request().Body, limit))
 	var tooLarge *http.MaxBytesError
 	switch {
@@ -140,5 +132,6 @@ func (r *Router) body(c echo.Context, limit int64) ([]byte, error) {
 	case err != nil:
 		return nil, wire.Detail(wire.ErrBadRequest, "the body did not arrive whole")
 	}
+	readUntil(c, time.Time{}) // what is done with the body may take longer
 	return body, nil
 }

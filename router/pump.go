@@ -39,6 +39,7 @@ func (r *Router) pump(c echo.Context) error {
 	case !given:
 		from = s.State().Received
 	}
+	readUntil(c, time.Time{})
 	format := upstream.NDJSON
 	if kind == typeText {
 		format = upstream.Text
@@ -65,7 +66,10 @@ func (p pump) serve(req *http.Request, from int64, parse func(context.Context, i
 	p.w.Header().Set("Content-Type", typeNDJSON)
 	p.w.Header().Set("Cache-Control", "no-store")
 	p.w.Header().Set("X-Accel-Buffering", "no")
-	p.w.WriteHeader(http.StatusOK)
+	// What is left of a body that was not read to its end is no next request.
+	p.w.Header().Set("Connection", "close")
+	// The head goes with the first line: a client that asks whether to send its
+	// body at all would get no answer to that after a head.
 
 	ctx, cancel := context.WithCancel(req.Context())
 	defer cancel()
@@ -78,18 +82,34 @@ func (p pump) serve(req *http.Request, from int64, parse func(context.Context, i
 		}
 	})
 
+	in, out := io.Pipe()
+	var body sync.WaitGroup
+	body.Go(func() { take(out, req.Body) })
 	err := p.s.PumpAt(ctx, from, func(ctx context.Context) iter.Seq2[string, error] {
 		return func(yield func(string, error) bool) {
-			// A read of a body does not end with a context: a deadline ends it.
-			defer context.AfterFunc(ctx, func() { _ = p.control.SetReadDeadline(time.Unix(1, 0)) })()
-			parse(ctx, req.Body)(yield)
+			defer context.AfterFunc(ctx, func() { _ = in.CloseWithError(context.Cause(ctx)) })()
+			parse(ctx, in)(yield)
 		}
 	})
 	cancel()
 	acks.Wait()
-	if req.Context().Err() == nil {
-		p.finish(err)
-	}
+	p.finish(err)
+	_ = in.Close()
+	_ = p.control.SetReadDeadline(time.Now().Add(lastWord))
+	body.Wait()
+}
+
+// lastWord is how long a producer may go on sending while it takes the last
+// line. Closed at once, its connection would be reset, and the line be lost.
+const lastWord = time.Second
+
+// take copies a body to a pipe. A read of a body does not end with a context,
+// so that it is done here, where nobody waits for it. What the pipe does not
+// take any more is thrown away.
+func take(to *io.PipeWriter, body io.Reader) {
+	_, err := io.Copy(to, body)
+	_ = to.CloseWithError(err)
+	_, _ = io.Copy(io.Discard, body)
 }
 
 // acknowledge writes a line for each durable advance, until the stream or ctx

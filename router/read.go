@@ -69,16 +69,9 @@ func (r *Router) source(c echo.Context, at sse.Position) (source, error) {
 	case "live":
 		return r.subscribe(c, at)
 	case "durable":
-		return r.follow(id, at, true)
+		return r.follow(id, at)
 	case "", "auto":
-		if _, ok := r.cfg.Actors.Stream(id); !ok {
-			return r.follow(id, at, true)
-		}
-		live, err := r.subscribe(c, at)
-		if err != nil {
-			return nil, err
-		}
-		return &autoSource{router: r, id: id, live: live, at: at}, nil
+		return r.auto(c, at)
 	default:
 		return nil, wire.Detail(wire.ErrBadRequest, "plane is auto, live or durable")
 	}
@@ -90,39 +83,50 @@ func (r *Router) subscribe(c echo.Context, at sse.Position) (*plane.Cursor, erro
 	})
 }
 
+// auto returns the live plane if it serves the reader, else the durable one.
+func (r *Router) auto(c echo.Context, at sse.Position) (source, error) {
+	live, err := r.subscribe(c, at)
+	if err != nil {
+		return nil, err
+	}
+	first, _, _ := live.Poll()
+	if first.Kind != plane.KindOpen {
+		live.Close()
+		return r.follow(streamID(c), at)
+	}
+	return &autoSource{router: r, id: streamID(c), live: live, first: &first}, nil
+}
+
 // autoSource is the live plane as long as it can serve, then the durable one
-// from where the reader is. The reader sees one open and one end.
+// from where the reader is.
 type autoSource struct {
 	router *Router
 	id     string
-	at     sse.Position // where the reader is
 	live   *plane.Cursor
-	opened bool
-	rest   source // the durable plane, once the live one could not go on
+	first  *plane.Frame   // the open, until it was given out
+	at     sse.Position   // where the reader is
+	rest   *durableSource // once the live plane could not go on
 }
 
 func (a *autoSource) Poll() (plane.Frame, bool, <-chan struct{}) {
 	if a.rest != nil {
 		return a.rest.Poll()
 	}
+	if f := a.first; f != nil {
+		a.first = nil
+		a.at = sse.Position{Offset: f.From, Epoch: f.Epoch}
+		return *f, true, nil
+	}
 	f, ok, more := a.live.Poll()
 	switch {
 	case !ok:
-		return f, ok, more
 	case f.Kind == plane.KindStale || f.Kind == plane.KindAbsent:
-		rest, err := a.router.follow(a.id, a.at, !a.opened)
-		if err != nil {
-			return plane.Frame{Kind: plane.KindAbsent}, true, nil
-		}
-		a.rest = rest
+		a.rest = a.router.goOn(a.id, a.at)
 		return a.rest.Poll()
-	case f.Kind == plane.KindOpen:
-		a.opened = true
-		a.at = sse.Position{Offset: f.From, Epoch: f.Epoch}
 	case f.Kind == plane.KindChunk:
 		a.at.Offset = f.Seq
 	}
-	return f, true, more
+	return f, ok, more
 }
 
 func (a *autoSource) Close() {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -39,6 +40,7 @@ type Config struct {
 // default.
 type Limits struct {
 	AppendBytes   int64         // body of an append: 1 MiB
+	HeaderTime    time.Duration // to send a request's header: 10 s
 	BodyTime      time.Duration // to send a body, other than a pump's: 30 s
 	PumpLineBytes int           // line of a pump's body: 1 MiB
 	Readers       int           // readers at once: 50,000
@@ -46,12 +48,12 @@ type Limits struct {
 	Recheck       time.Duration // authorization of a reader: every 15 s
 	Stall         time.Duration // a reader that takes nothing is closed: after 30 s
 	DurablePoll   time.Duration // look for new durable text: every 250 ms
-	ListPage      int           // streams in a page of a listing: 1,000
 	PageUnits     int64         // durable text read at once: 64 Ki units
 }
 
 func (l Limits) withDefaults() Limits {
 	set(&l.AppendBytes, 1<<20)
+	set(&l.HeaderTime, 10*time.Second)
 	set(&l.BodyTime, 30*time.Second)
 	set(&l.PumpLineBytes, 1<<20)
 	set(&l.Readers, 50_000)
@@ -59,7 +61,6 @@ func (l Limits) withDefaults() Limits {
 	set(&l.Recheck, 15*time.Second)
 	set(&l.Stall, 30*time.Second)
 	set(&l.DurablePoll, 250*time.Millisecond)
-	set(&l.ListPage, 1000)
 	set(&l.PageUnits, 64<<10)
 	return l
 }
@@ -78,8 +79,10 @@ type Router struct {
 	log    *slog.Logger
 	echo   *echo.Echo
 
-	readers readers
-	demos   demos
+	serving group           // requests, readers, samples
+	stop    context.Context // done when readers are to end
+	end     context.CancelFunc
+	demos   atomic.Int32 // samples that play
 }
 
 // New returns a router for cfg.
@@ -91,7 +94,7 @@ func New(cfg Config) (*Router, error) {
 	if r.log == nil {
 		r.log = slog.New(slog.DiscardHandler)
 	}
-	r.readers.stop, r.readers.end = context.WithCancel(context.Background())
+	r.stop, r.end = context.WithCancel(context.Background())
 	r.routes()
 	return r, nil
 }
@@ -100,7 +103,7 @@ func (r *Router) routes() {
 	e := r.echo
 	e.HideBanner, e.HidePort = true, true
 	e.HTTPErrorHandler = r.writeError
-	e.Use(r.observe, r.sameSite)
+	e.Use(r.counted, r.observe, r.timely, r.sameSite)
 
 	e.GET("/healthz", r.health)
 	e.GET("/readyz", r.ready)
@@ -131,28 +134,16 @@ func (r *Router) routes() {
 // ServeHTTP implements http.Handler.
 func (r *Router) ServeHTTP(w http.ResponseWriter, req *http.Request) { r.echo.ServeHTTP(w, req) }
 
-// Close ends the connections of readers, and returns when they and the samples
-// that the node plays itself have ended, or ctx is done. The samples end with
-// their streams.
-func (r *Router) Close(ctx context.Context) error {
-	r.readers.end()
-	return r.Wait(ctx)
-}
+// Wait returns when nothing runs: no request, no reader's connection (which may
+// not be the HTTP server's to end any more), no sample; or ctx is done.
+func (r *Router) Wait(ctx context.Context) error { return r.serving.wait(ctx) }
 
-// Wait is Close, but lets the readers take the end of their streams.
-func (r *Router) Wait(ctx context.Context) error {
-	done := make(chan struct{})
-	go func() {
-		r.readers.tasks.Wait()
-		r.demos.tasks.Wait()
-		close(done)
-	}()
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+// Close refuses requests from now on, ends the readers, and waits. What else
+// runs ends with its stream or its request.
+func (r *Router) Close(ctx context.Context) error {
+	r.serving.shut()
+	r.end()
+	return r.Wait(ctx)
 }
 
 // Authorize is what an actor.System asks before a reader joins: the principal

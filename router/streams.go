@@ -4,10 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"net/http"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -25,41 +25,59 @@ func (r *Router) open(c echo.Context) error {
 	if err := r.decode(c, &body); err != nil {
 		return err
 	}
-	id := streamID(c)
+	ctx, id := c.Request().Context(), streamID(c)
 	if body.Resume {
-		opened, err := r.resume(c.Request().Context(), id)
+		opened, err := r.resume(ctx, id)
 		if !errors.Is(err, plane.ErrNotFound) {
 			return answer(c, http.StatusOK, opened, err)
 		}
 	}
-	s, err := r.cfg.Actors.Open(c.Request().Context(), plane.Claim{ID: id, Producer: body.Producer, Meta: body.Meta})
+	s, err := r.openStream(ctx, plane.Claim{ID: id, Producer: body.Producer, Meta: body.Meta})
+	if body.Resume && errors.Is(err, plane.ErrOpenHere) { // another resume was faster
+		opened, err := r.resume(ctx, id)
+		return answer(c, http.StatusOK, opened, err)
+	}
 	if err != nil {
 		return err
 	}
-	r.log.LogAttrs(c.Request().Context(), levelStream, "stream opened", streamAttrs(id, s.Epoch())...)
+	return c.JSON(http.StatusCreated, opened(s))
+}
+
+// openStream makes a stream live here.
+func (r *Router) openStream(ctx context.Context, claim plane.Claim) (*plane.Stream, error) {
+	s, err := r.cfg.Actors.Open(ctx, claim)
+	if err != nil {
+		return nil, err
+	}
+	r.log.LogAttrs(ctx, slog.LevelInfo, "stream opened",
+		slog.String("streamId", claim.ID), slog.Int64("epoch", s.Epoch()))
+	return s, nil
+}
+
+func opened(s *plane.Stream) wire.Opened {
 	st := s.State()
-	return c.JSON(http.StatusCreated, wire.Opened{
-		StreamID: id, Seq: st.Received, DurableSeq: st.Durable, Epoch: s.Epoch(), Status: st.Status,
-	})
+	return wire.Opened{
+		StreamID: s.ID(), Seq: st.Received, DurableSeq: st.Durable, Epoch: s.Epoch(), Status: st.Status,
+	}
 }
 
 // resume answers an open of a stream that is there: where its producer goes on,
-// or how it ended.
+// or how it ended. It answers plane.ErrNotFound for one that is yet to be opened.
 func (r *Router) resume(ctx context.Context, id string) (wire.Opened, error) {
 	if s, ok := r.cfg.Actors.Stream(id); ok {
-		st := s.State()
-		return wire.Opened{
-			StreamID: id, Seq: st.Received, DurableSeq: st.Durable, Epoch: s.Epoch(), Status: st.Status,
-		}, nil
+		return opened(s), nil
 	}
 	row, err := r.cfg.Store.Get(ctx, id)
 	switch {
 	case err != nil:
 		return wire.Opened{}, err
-	case !row.Status.Ended():
+	case row.Status.Ended():
+		return wire.Opened{StreamID: id, Seq: row.Seq, DurableSeq: row.Seq, Epoch: row.Epoch, Status: row.Status}, nil
+	case row.Status == plane.StatusStreaming:
 		return wire.Opened{}, plane.ErrHeld
+	default:
+		return wire.Opened{}, plane.ErrNotFound
 	}
-	return wire.Opened{StreamID: id, Seq: row.Seq, DurableSeq: row.Seq, Epoch: row.Epoch, Status: row.Status}, nil
 }
 
 // live returns the stream that is live or lingering here, or why there is none.
@@ -116,8 +134,9 @@ func (r *Router) fail(c echo.Context) error {
 	if err := r.decode(c, &body); err != nil {
 		return err
 	}
+	message := store.Sound(body.Error) // for the readers, too, and not for the row alone
 	return r.seal(c, func(s *plane.Stream, ctx context.Context) (plane.Ending, error) {
-		return s.Fail(ctx, body.Error)
+		return s.Fail(ctx, message)
 	})
 }
 
@@ -155,15 +174,13 @@ func (r *Router) cancel(c echo.Context) error {
 
 // list answers a page of streams, ordered by id.
 func (r *Router) list(c echo.Context) error {
-	limit := r.limits.ListPage
-	if s := c.QueryParam("limit"); s != "" {
-		n, err := strconv.Atoi(s)
+	limit := store.DefaultList
+	if given := c.QueryParam("limit"); given != "" {
+		n, err := strconv.Atoi(given)
 		if err != nil || n < 1 {
-			return wire.Detail(wire.ErrBadRequest, "limit is a number from 1 to %d", limit)
+			return wire.Detail(wire.ErrBadRequest, "limit is a number from 1 to %d", store.MaxList)
 		}
-		limit = min(limit, n)
-	} else {
-		limit = min(limit, 100)
+		limit = min(n, store.MaxList)
 	}
 	status := plane.Status(c.QueryParam("status"))
 	if status != "" && status != plane.StatusPending && status != plane.StatusStreaming && !status.Ended() {
@@ -206,9 +223,8 @@ func (r *Router) snapshot(c echo.Context) error {
 	}
 	snap := wire.Snapshot{Stream: describe(row), DurableSeq: row.Seq}
 	if s, ok := r.cfg.Actors.Stream(id); ok {
-		if text, from := s.Text(); from == 0 {
-			st := s.State()
-			snap.Text, snap.Seq, snap.DurableSeq = text, plane.Units(text), st.Durable
+		if text, from, st := s.Snapshot(); from == 0 {
+			snap.Text, snap.Seq, snap.DurableSeq, snap.Status, snap.Error = text, st.Seq, st.Durable, st.Status, st.Error
 			return c.JSON(http.StatusOK, snap)
 		}
 	}
@@ -243,10 +259,4 @@ func answer(c echo.Context, status int, v any, err error) error {
 		return err
 	}
 	return c.JSON(status, v)
-}
-
-// bodyDeadline bounds how long the client may take to send its body.
-func (r *Router) bodyDeadline(c echo.Context) {
-	// Not every ResponseWriter has deadlines (httptest's has none).
-	_ = http.NewResponseController(c.Response()).SetReadDeadline(time.Now().Add(r.limits.BodyTime))
 }

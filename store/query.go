@@ -10,13 +10,18 @@ import (
 	"rillkeep.dev/rillkeep/plane"
 )
 
+const (
+	DefaultList = 100  // streams in a list that asks for no number
+	MaxList     = 1000 // streams in the longest list
+)
+
 // Query asks for a list of streams. The zero Query asks for the first page of
 // all.
 type Query struct {
 	Status plane.Status // "" means any
 	Prefix string       // of the id; taken as it is, there are no wildcards
 	After  string       // ids after this one: the last of the page before
-	Limit  int          // streams at most; 0 means 100, the most is 1000
+	Limit  int          // streams at most; 0 means DefaultList, the most is MaxList
 }
 
 var statuses = []plane.Status{
@@ -27,9 +32,9 @@ var statuses = []plane.Status{
 // Max is how many streams the list may hold.
 func (q Query) Max() int {
 	if q.Limit <= 0 {
-		return 100
+		return DefaultList
 	}
-	return min(q.Limit, 1000)
+	return min(q.Limit, MaxList)
 }
 
 // Check reports a status that there is none of.

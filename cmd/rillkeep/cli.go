@@ -53,7 +53,7 @@ func (c *console) say(format string, args ...any) {
 
 // remote is where the commands for streams find the server.
 type remote struct {
-	Server string `help:"Base URL of a node." env:"RILLKEEP_SERVER" default:"http://127.0.0.1:8080" placeholder:"URL"`
+	Server string `help:"Base URL of a node, by default ${default}." env:"RILLKEEP_SERVER" default:"http://127.0.0.1:8080" placeholder:"URL"`
 	Token  string `help:"Token to send; better given by the environment." env:"RILLKEEP_TOKEN" placeholder:"TOKEN"`
 	JSON   bool   `help:"Print JSON, one value a line." name:"json"`
 }

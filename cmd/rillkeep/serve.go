@@ -17,14 +17,14 @@ import (
 )
 
 type serveCmd struct {
-	Listen   string        `help:"Address to listen on; beyond loopback only with keys." env:"RILLKEEP_LISTEN" default:"127.0.0.1:8080" placeholder:"HOST:PORT"`
-	Data     string        `help:"Folder of the embedded SQLite store." env:"RILLKEEP_DATA" default:"data" placeholder:"DIR"`
+	Listen   string        `help:"Address to listen on, by default ${default}; beyond loopback only with keys." env:"RILLKEEP_LISTEN" default:"127.0.0.1:8080" placeholder:"HOST:PORT"`
+	Data     string        `help:"Folder of the embedded SQLite store, by default ${default}." env:"RILLKEEP_DATA" default:"data" placeholder:"DIR"`
 	Database string        `help:"postgres:// URL of the store, instead of the embedded one." env:"RILLKEEP_DATABASE" placeholder:"URL"`
 	Name     string        `help:"The node's name, the same over restarts; host name and port if not given." env:"RILLKEEP_NAME" placeholder:"NAME"`
 	Keys     string        `help:"File of the keys that verify tokens. Without it everything is allowed, on loopback only." env:"RILLKEEP_KEYS" placeholder:"FILE"`
-	Audience string        `help:"Audience that tokens must be made for." env:"RILLKEEP_AUDIENCE" default:"rillkeep" placeholder:"NAME"`
-	Drain    time.Duration `help:"Time that a stopping node has to seal its streams and end its readers." env:"RILLKEEP_DRAIN" default:"25s" placeholder:"DURATION"`
-	LogLevel slog.Level    `help:"debug, info, warn or error." env:"RILLKEEP_LOG_LEVEL" default:"info" placeholder:"LEVEL"`
+	Audience string        `help:"Audience that tokens must be made for, by default ${default}." env:"RILLKEEP_AUDIENCE" default:"rillkeep" placeholder:"NAME"`
+	Drain    time.Duration `help:"Time that a stopping node has to seal its streams and end its readers, by default ${default}." env:"RILLKEEP_DRAIN" default:"25s" placeholder:"DURATION"`
+	LogLevel slog.Level    `help:"debug, info (the default), warn or error." env:"RILLKEEP_LOG_LEVEL" default:"info" placeholder:"LEVEL"`
 	LogJSON  bool          `help:"Log JSON also to a terminal." name:"log-json" env:"RILLKEEP_LOG_JSON"`
 }
 
@@ -33,7 +33,7 @@ func (serveCmd) Help() string {
 	return `Examples:
   rillkeep serve
   rillkeep serve --listen 127.0.0.1:9090 --data /var/lib/rillkeep
-  rillkeep serve --database postgres://user:password@127.0.0.1:5432/app
+  RILLKEEP_DATABASE=postgres://user:password@127.0.0.1:5432/app rillkeep serve
   rillkeep serve --listen 0.0.0.0:8080 --keys keys.txt`
 }
 

@@ -36,10 +36,18 @@ func (t tailCmd) Validate() error {
 	return nil
 }
 
-// Run prints the stream.
+// Run prints the stream. A server that was never reached is an error, one that
+// was lost is not.
 func (t tailCmd) Run(ctx context.Context, con *console) error {
+	ctx, giveUp := context.WithCancelCause(ctx)
+	defer giveUp(nil)
 	out := &printer{con: con, json: t.JSON, w: bufio.NewWriter(con.out), pos: t.From}
-	c, err := t.client(out.lost)
+	c, err := t.client(func(_ string, why error) {
+		if !out.begun {
+			giveUp(why)
+		}
+		out.lost(why)
+	})
 	if err != nil {
 		return err
 	}
@@ -75,12 +83,13 @@ type printer struct {
 	w    *bufio.Writer
 
 	pos     int64 // offset of what comes next
+	begun   bool  // there was a frame
 	within  bool  // the last thing printed was no whole line
 	waiting bool  // it was said that the connection is lost
 }
 
 func (p *printer) frame(f plane.Frame) error {
-	p.waiting = false
+	p.begun, p.waiting = true, false
 	switch {
 	case p.json:
 		_, _ = p.w.Write(append(plane.AppendJSON(nil, f), '\n')) // Flush has the error
@@ -95,8 +104,8 @@ func (p *printer) frame(f plane.Frame) error {
 }
 
 // lost says once that the text may pause.
-func (p *printer) lost(_ string, why error) {
-	if !p.waiting {
+func (p *printer) lost(why error) {
+	if p.begun && !p.waiting {
 		p.con.say("%v; connecting again", why)
 		p.waiting = true
 	}

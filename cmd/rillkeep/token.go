@@ -9,10 +9,10 @@ import (
 
 type tokenCmd struct {
 	Keys     string        `help:"File with the key to sign with: a secret, or an Ed25519 private key." env:"RILLKEEP_KEYS" required:"" placeholder:"FILE"`
-	Ops      []auth.Op     `help:"Operations to allow: read, write, cancel, admin." enum:"read,write,cancel,admin" default:"read" placeholder:"OP,…"`
-	Streams  []string      `help:"Streams to allow: ids, with * for any text." default:"*" placeholder:"PATTERN,…"`
-	TTL      time.Duration `help:"How long the token is good." default:"1h" placeholder:"DURATION"`
-	Audience string        `help:"Audience that it is made for." env:"RILLKEEP_AUDIENCE" default:"rillkeep" placeholder:"NAME"`
+	Ops      []auth.Op     `help:"Operations to allow: read, write, cancel, admin; by default ${default}." enum:"read,write,cancel,admin" default:"read" placeholder:"OP"`
+	Streams  []string      `help:"Streams to allow: ids, with * for any text; by default all." default:"*" placeholder:"PATTERN"`
+	TTL      time.Duration `help:"How long the token is good, by default ${default}." default:"1h" placeholder:"DURATION"`
+	Audience string        `help:"Audience that it is made for, by default ${default}." env:"RILLKEEP_AUDIENCE" default:"rillkeep" placeholder:"NAME"`
 	Subject  string        `help:"Whom it is for; shows in logs." placeholder:"NAME"`
 }
 

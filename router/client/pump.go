@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"strconv"
 	"sync"
+	"time"
 	"unicode/utf8"
 
 	"rillkeep.dev/rillkeep/plane"
@@ -20,6 +21,9 @@ import (
 // maxPiece bounds a line's delta, in bytes: fully escaped, six times as much, it
 // is still below the megabyte that a node takes as a line.
 const maxPiece = 128 << 10
+
+// quiet is how long a pump sends nothing at the most.
+const quiet = 5 * time.Second
 
 // SourceError is the error of a pump's own source. What came before it was
 // pumped, and is acknowledged.
@@ -59,6 +63,7 @@ func (c *Client) Pump(
 	var sending sync.WaitGroup
 	var failed error // of the source
 	sending.Go(func() { failed = send(ctx, sender, source) })
+	sending.Go(func() { beat(ctx, sender) })
 	ack, err := c.acks(req, progress)
 	cancel()
 	_ = body.Close() // a PipeReader's Close has no error
@@ -86,6 +91,25 @@ func send(ctx context.Context, to *io.PipeWriter, source func(context.Context) i
 		}
 	}
 	return nil
+}
+
+// beat writes blank lines, which say nothing. While a source is silent they keep
+// what is on the way to the server from giving the request up, and show that a
+// connection is lost: until its answer has begun, net/http notices that only when
+// it writes.
+func beat(ctx context.Context, to *io.PipeWriter) {
+	every := time.NewTicker(quiet)
+	defer every.Stop()
+	for {
+		select {
+		case <-every.C:
+			if _, err := to.Write([]byte("\n")); err != nil {
+				return
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // pieceOf returns how many bytes of delta make the next line, whole characters.

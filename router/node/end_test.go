@@ -213,23 +213,20 @@ func TestAnErrorMessageCannotForgeAnEvent(t *testing.T) {
 		const stored = "bad\n\nid: 0\ndata: {\"type\":\"end\",\"seq\":0,\"status\":\"complete\"}\r\n\r\u2028<script>\uFFFD\uFFFD"
 		n.open("m1")
 		n.push("m1", 0, "text")
-		live := n.watch("m1", "")
+		live := n.reads("m1", "")
 		if _, err := n.client.Fail(t.Context(), "m1", message); err != nil {
 			t.Fatal(err)
 		}
-		if got := live(); got != "text" {
-			t.Errorf("live: %q", got)
+		if err := live.rest(); err != nil || live.pos != 4 || live.end.Error != stored {
+			t.Errorf("live: %+v, %v", live.end, err)
 		}
-		for when, n := range map[string]func() *running{"lingering": func() *running { return n }} {
-			_, r := n().text("m1", "")
-			if got := strings.ToValidUTF8(r.end.Error, "\uFFFD"); strings.ReplaceAll(got, "\x00", "\uFFFD") != stored {
-				t.Errorf("%s: %q", when, got)
-			}
+		if _, r := n.text("m1", ""); r.end.Error != stored {
+			t.Errorf("lingering: %q", r.end.Error)
 		}
 		s := n.dial()
 		s.get("HTTP/1.1", "/v1/streams/m1?from=4")
 		s.head()
-		if events := strings.Split(strings.TrimSuffix(s.cutOff(), "\n\n"), "\n\n"); len(events) != 3 { // open, durable, end
+		if events := strings.Split(strings.TrimSuffix(s.cutOff(), "\n\n"), "\n\n"); len(events) != 2 { // open, end
 			t.Errorf("%d events: %q", len(events), events)
 		}
 		n = n.restart()

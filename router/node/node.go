@@ -4,6 +4,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -11,8 +12,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -23,8 +22,6 @@ import (
 	"rillkeep.dev/rillkeep/router"
 	"rillkeep.dev/rillkeep/router/auth"
 	"rillkeep.dev/rillkeep/store"
-	"rillkeep.dev/rillkeep/store/postgres"
-	"rillkeep.dev/rillkeep/store/sqlite"
 )
 
 // Defaults of Config.
@@ -36,10 +33,9 @@ const (
 
 // What bounds a client's connection, beside router.Limits.
 const (
-	headerTimeout = 10 * time.Second // to send a request's header
+	headerTimeout = 10 * time.Second // to send a request's header, unless Limits say otherwise
 	idleTimeout   = 2 * time.Minute  // between requests on one connection
 	headerBytes   = 32 << 10
-	startTimeout  = 30 * time.Second // to reach the store and see to orphans
 	endGrace      = 3 * time.Second  // for readers to take the end of their streams
 )
 
@@ -50,8 +46,9 @@ type Config struct {
 	Data     string // folder of the embedded store; "" means DefaultData
 	Database string // postgres://… ; "" is the embedded store in Data
 
-	// Name tells nodes of one store apart, and a node's own rows from others':
-	// it stays the same over restarts. "" means host name and port.
+	// Name tells the nodes of one PostgreSQL database apart, and a node's own
+	// rows from others': it stays the same over restarts. "" means host name and
+	// address. The embedded store has one node, whatever its name.
 	Name string
 
 	Keys     *auth.Keys // verify tokens; nil allows everything, on loopback only
@@ -102,66 +99,27 @@ func Open(ctx context.Context, cfg Config) (_ *Node, err error) {
 			}
 		}
 	}()
-	if cfg.Name == "" {
-		cfg.Name = defaultName(listener.Addr())
-	}
-	if strings.ContainsRune(cfg.Name, '/') {
-		return nil, fmt.Errorf("%w: a node's name has no slash: %q", plane.ErrPolicy, cfg.Name)
-	}
-	if err := n.openStore(ctx, cfg); err != nil {
+	n.store, err = openStore(ctx, cfg)
+	if err != nil {
 		return nil, err
 	}
-	if err := n.compose(cfg); err != nil {
+	name, err := cfg.name(listener.Addr())
+	if err != nil {
 		return nil, err
 	}
-	n.serve(listener)
+	incarnation := strings.ToLower(rand.Text()[:12])
+	n.sealOrphans(ctx, name, incarnation)
+	if err := n.compose(cfg, name+"/"+incarnation); err != nil {
+		return nil, err
+	}
+	n.serve(listener, cmp.Or(cfg.Limits.HeaderTime, headerTimeout))
 	return n, nil
 }
 
-func defaultName(addr net.Addr) string {
-	host, err := os.Hostname()
-	if err != nil || host == "" {
-		host = "node"
-	}
-	_, port, _ := net.SplitHostPort(addr.String())
-	return strings.ReplaceAll(host, "/", "-") + "-" + port
-}
-
-// openStore reaches the store and seals what an earlier run of this node left
-// streaming: nobody else will (L).
-func (n *Node) openStore(ctx context.Context, cfg Config) (err error) {
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
-	switch {
-	case cfg.Database == "":
-		dir := cfg.Data
-		if dir == "" {
-			dir = DefaultData
-		}
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return fmt.Errorf("make data folder: %w", err)
-		}
-		n.store, err = sqlite.Open(ctx, filepath.Join(dir, "rillkeep.db"), sqlite.Config{})
-	case strings.HasPrefix(cfg.Database, "postgres://"), strings.HasPrefix(cfg.Database, "postgresql://"):
-		n.store, err = postgres.Open(ctx, cfg.Database, postgres.Config{})
-	default:
-		return fmt.Errorf("%w: the database is a postgres:// URL, or empty for the embedded store", plane.ErrPolicy)
-	}
-	return err
-}
-
-func (n *Node) compose(cfg Config) (err error) {
+// compose puts the node's parts together. token is the owner token of its
+// streams without their epochs.
+func (n *Node) compose(cfg Config, token string) (err error) {
 	metrics := router.NewMetrics()
-	incarnation := strings.ToLower(rand.Text()[:12])
-	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
-	defer cancel()
-	orphans, err := n.store.Interrupt(ctx, cfg.Name, incarnation)
-	if err != nil {
-		return fmt.Errorf("seal what an earlier run left: %w", err)
-	}
-	if orphans > 0 {
-		n.log.Info("sealed what an earlier run left streaming", "streams", orphans)
-	}
 	n.actors, err = actor.New(actor.Config{
 		Plane: plane.Config{
 			Store:  n.store,
@@ -169,7 +127,7 @@ func (n *Node) compose(cfg Config) (err error) {
 			Logger: n.log,
 			Hooks:  n.hooks(metrics),
 		},
-		Node:      cfg.Name + "/" + incarnation,
+		Node:      token,
 		Authorize: router.Authorize,
 		Linger:    cfg.Linger,
 	})
@@ -194,23 +152,23 @@ func (n *Node) hooks(m *router.Metrics) plane.Hooks {
 		Checkpoint: func(c plane.Checkpoint) {
 			m.Checkpoint(c)
 			if c.Err != nil {
-				n.log.Warn("checkpoint failed", "stream", c.StreamID, "from", c.From, "seq", c.Seq, "error", c.Err)
+				n.log.Warn("checkpoint failed", "streamId", c.StreamID, "from", c.From, "seq", c.Seq, "error", c.Err)
 			}
 		},
 		Replaced: m.Replaced,
 		Ended: func(s *plane.Stream, end plane.Ending) {
 			m.Ended(end.Status)
-			n.log.Info("stream ended", "stream", s.ID(), "epoch", s.Epoch(), "status", end.Status, "seq", end.Seq)
+			n.log.Info("stream ended", "streamId", s.ID(), "epoch", s.Epoch(), "status", end.Status, "seq", end.Seq)
 		},
 	}
 }
 
-func (n *Node) serve(listener net.Listener) {
+func (n *Node) serve(listener net.Listener, headerTime time.Duration) {
 	var base context.Context
 	base, n.stop = context.WithCancel(context.Background())
 	n.server = &http.Server{
 		Handler:           n.router,
-		ReadHeaderTimeout: headerTimeout,
+		ReadHeaderTimeout: headerTime,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    headerBytes,
 		BaseContext:       func(net.Listener) context.Context { return base },

@@ -101,6 +101,7 @@ func (t *transcript) extends(f plane.Frame, id int64) error {
 type reader struct {
 	transcript
 	events *sse.Reader
+	stream io.Reader // what events reads
 	body   io.Closer
 	header http.Header
 }
@@ -128,7 +129,7 @@ func joinAs(ctx context.Context, as *http.Client, url string, header ...string) 
 		body, _ := io.ReadAll(resp.Body)
 		return nil, fmt.Errorf("read: %d %s", resp.StatusCode, body)
 	}
-	return &reader{events: sse.NewReader(resp.Body, sse.Options{}), body: resp.Body, header: resp.Header}, nil
+	return &reader{events: sse.NewReader(resp.Body, sse.Options{}), stream: resp.Body, body: resp.Body, header: resp.Header}, nil
 }
 
 // reads is join for the test's own goroutine.

@@ -28,6 +28,7 @@ var codes = []struct {
 	status int
 	code   string
 }{
+	{plane.ErrShort, http.StatusServiceUnavailable, "not_durable"}, // whatever its cause is
 	{ErrBadRequest, http.StatusBadRequest, "bad_request"},
 	{ErrUnauthorized, http.StatusUnauthorized, "unauthorized"},
 	{plane.ErrDenied, http.StatusForbidden, "forbidden"},
@@ -37,7 +38,7 @@ var codes = []struct {
 	{ErrMethod, http.StatusMethodNotAllowed, "method"},
 	{plane.ErrDraining, http.StatusServiceUnavailable, "draining"},
 	{plane.ErrExists, http.StatusConflict, "exists"},
-	{plane.ErrOpenHere, http.StatusConflict, "exists"},
+	{plane.ErrOpenHere, http.StatusConflict, "open_here"},
 	{plane.ErrHeld, http.StatusConflict, "held"},
 	{plane.ErrLostRace, http.StatusConflict, "lost_race"},
 	{plane.ErrNullLength, http.StatusConflict, "null_length"},
@@ -49,7 +50,6 @@ var codes = []struct {
 	{plane.ErrTooLong, http.StatusRequestEntityTooLarge, "too_long"},
 	{ErrTooLarge, http.StatusRequestEntityTooLarge, "too_large"},
 	{ErrMediaType, http.StatusUnsupportedMediaType, "unsupported_media_type"},
-	{plane.ErrShort, http.StatusServiceUnavailable, "not_durable"},
 	{plane.ErrFull, http.StatusServiceUnavailable, "full"},
 	{ErrUnavailable, http.StatusServiceUnavailable, "unavailable"},
 }
@@ -135,6 +135,9 @@ func Restore(e *Error) *Error {
 	for _, c := range codes {
 		if c.code == e.Code {
 			e.Status, e.err = c.status, c.err
+			if e.Want != nil {
+				e.err = &plane.OffsetError{Kind: c.err, Want: *e.Want}
+			}
 			break
 		}
 	}

@@ -1,0 +1,83 @@
+package node
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"rillkeep.dev/rillkeep/plane"
+	"rillkeep.dev/rillkeep/store"
+	"rillkeep.dev/rillkeep/store/postgres"
+	"rillkeep.dev/rillkeep/store/sqlite"
+)
+
+// startTimeout bounds how long a starting node waits for its store, and how long
+// it seals orphans.
+const startTimeout = 30 * time.Second
+
+// embedded is the name of the one node that an embedded store can have: its rows
+// are its own whatever the process was called that made them.
+const embedded = "embedded"
+
+// openStore reaches the store that cfg names.
+func openStore(ctx context.Context, cfg Config) (store.Store, error) {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	switch {
+	case cfg.Database == "":
+		dir := cmp.Or(cfg.Data, DefaultData)
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return nil, fmt.Errorf("make data folder: %w", err)
+		}
+		s, err := sqlite.Open(ctx, filepath.Join(dir, "rillkeep.db"), sqlite.Config{})
+		if err != nil {
+			return nil, err
+		}
+		return s, nil
+	case strings.HasPrefix(cfg.Database, "postgres://"), strings.HasPrefix(cfg.Database, "postgresql://"):
+		s, err := postgres.Open(ctx, cfg.Database, postgres.Config{})
+		if err != nil {
+			return nil, err
+		}
+		return s, nil
+	default:
+		return nil, fmt.Errorf("%w: the database is a postgres:// URL, or empty for the embedded store", plane.ErrPolicy)
+	}
+}
+
+// name is the node's part of its owner tokens.
+func (cfg Config) name(addr net.Addr) (string, error) {
+	switch {
+	case cfg.Database == "":
+		return embedded, nil
+	case strings.ContainsRune(cfg.Name, '/'):
+		return "", fmt.Errorf("%w: a node's name has no slash: %q", plane.ErrPolicy, cfg.Name)
+	case cfg.Name != "":
+		return cfg.Name, nil
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "node"
+	}
+	return strings.ReplaceAll(host, "/", "-") + "-" + addr.String(), nil
+}
+
+// sealOrphans seals what an earlier run of this node left streaming: nobody else
+// will (L). A row that can't be sealed now is no reason not to serve the others
+// (I).
+func (n *Node) sealOrphans(ctx context.Context, name, incarnation string) {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	orphans, err := n.store.Interrupt(ctx, name, incarnation)
+	if orphans > 0 {
+		n.log.Info("sealed what an earlier run left streaming", "streams", orphans)
+	}
+	if err != nil {
+		n.log.Error("could not seal all that an earlier run left streaming; the next start tries again", "error", err)
+	}
+}
