@@ -266,6 +266,9 @@ func TestDurableTextBelowTheRetainedIsGivenUp(t *testing.T) {
 				if text, from, _ := s.Snapshot(); from != tt.floor || from+plane.Units(text) != 21 {
 					t.Errorf("kept %q from %d", text, from)
 				}
+				if text, from, st := s.Snapshot(); from != tt.floor || from+plane.Units(text) != 21 || st.Seq != 21 {
+					t.Errorf("kept %q from %d of %d", text, from, st.Seq)
+				}
 				if _, err := s.Close(s.ctx); err != nil {
 					t.Fatal(err)
 				}

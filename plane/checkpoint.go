@@ -250,7 +250,9 @@ func (s *Stream) settle(slice Slice, out outcome) {
 	}
 	s.next()
 	s.unlock()
-	s.report(Checkpoint{From: slice.From, Seq: slice.Seq, Attempts: out.attempts, Took: out.took, Err: out.err})
+	if !out.cut { // else the seal reports
+		s.report(Checkpoint{From: slice.From, Seq: slice.Seq, Attempts: out.attempts, Took: out.took, Err: out.err})
+	}
 	if fenced {
 		s.reportEnded()
 	}

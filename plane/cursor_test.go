@@ -208,8 +208,8 @@ func TestASlowReaderCatchesUpInBoundedFrames(t *testing.T) {
 		quick := s.Join(0)
 		defer quick.Close()
 		take(quick)
-		for i := range 20_000 {
-			s.push([]string{"abcd", "é", "漢字 ", "😀"}[i%4])
+		for i := range 40_000 {
+			s.push([]string{"é", "漢字", "😀", "x"}[i%4]) // the first chunk's limit falls inside 漢
 			if got := take(quick); len(got.frames) == 0 || got.frames[0].Kind != plane.KindChunk {
 				t.Fatalf("delta %d: the quick reader got %+v", i, got.frames)
 			}

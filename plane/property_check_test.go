@@ -137,6 +137,9 @@ func (m *machine) calmEnd(t *rapid.T) {
 	if !m.over && m.state.Durable != m.state.Seq {
 		t.Fatalf("the store works, and does not get the text: %+v", m.state)
 	}
+	if !m.over && m.s.IsCancelled() && m.policy.CancelGrace > 0 {
+		t.Fatalf("nobody ended a stream that was asked to stop: %+v", m.state)
+	}
 	m.abandoned = !m.over && rapid.IntRange(0, 4).Draw(t, "abandon") == 0
 	if m.abandoned {
 		if err := m.sys.Close(t.Context()); err != nil {
@@ -172,6 +175,7 @@ func (m *machine) calmEnd(t *rapid.T) {
 // of itself against each other.
 func (m *machine) checkEnd(t *rapid.T) {
 	row, text, _, _ := m.w.snapshot()
+	known := m.w.saidEnded()
 	st := m.state
 	if len(m.ended) != 1 {
 		t.Fatalf("the end was told %d times", len(m.ended))
@@ -186,7 +190,7 @@ func (m *machine) checkEnd(t *rapid.T) {
 	switch short := errors.Is(e.Err, plane.ErrShort); {
 	case m.rival && errors.Is(e.Err, plane.ErrFenced) && st.Status == plane.StatusInterrupted:
 	case m.rival && e.Err == nil && m.swept && slices.Equal(text, m.produced):
-	case e.Err != nil && short && m.troubled && st.Status == plane.StatusInterrupted:
+	case e.Err != nil && short && m.troubled && !known && st.Status == plane.StatusInterrupted:
 	case e.Err == nil && !m.rival && st.Status == row.Status && st.Durable == st.Seq && slices.Equal(text, m.produced):
 	default:
 		t.Fatalf("%+v ended as %+v, and the row is %+v", st, e, row)

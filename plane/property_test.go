@@ -76,7 +76,8 @@ type machine struct {
 	failed   []string   // what these calls met
 	final    plane.Status
 	forced   time.Time    // the last flush or seal
-	lapsed   [2]time.Time // when the last round began and ended, if it failed
+	began    time.Time    // the last round
+	lapsed   [2]time.Time // when it began and ended, if it failed
 	replaced int64
 	ended    []plane.Ending
 }
@@ -230,6 +231,10 @@ func (m *machine) hasTried(c plane.Checkpoint) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	began, now := time.Now().Add(-c.Took), time.Now()
+	if began.Before(m.began) {
+		return // told after the one that followed
+	}
+	m.began = began
 	if hurry := began.Sub(m.lapsed[1]); !c.Seal && hurry < m.policy.Interval/2 && m.forced.Before(m.lapsed[0]) {
 		m.failed = append(m.failed, fmt.Sprintf("a round began %v after one that failed", hurry))
 	}

@@ -44,6 +44,7 @@ type world struct {
 	row       plane.Row // row.Seq == len(text)
 	text      []uint16
 	confirmed int64 // the most that an answer said is stored
+	told      bool  // an answer said that the row has ended
 	answer    int64 // what a partial or lying answer says
 	faults    []fault
 	badReads  int
@@ -116,7 +117,7 @@ func (w *world) write(ctx context.Context, apply func(fault) (plane.Row, error))
 		return plane.Row{}, errAck
 	}
 	if err == nil && f != liar {
-		w.confirmed = max(w.confirmed, row.Seq)
+		w.tell(row)
 	}
 	return row, err
 }
@@ -128,6 +129,14 @@ func sleep(ctx context.Context, d time.Duration) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// slice notes what is wrong with a slice. w.mu is held.
+func (w *world) slice(from, seq int64, text string) []uint16 {
+	if seq <= from || seq-from > w.maxSlice {
+		w.wrongf("a slice %d..%d, of at most %d", from, seq, w.maxSlice)
+	}
+	return w.look("append", from, seq, text)
 }
 
 // look notes what is wrong with text that should be from..seq. w.mu is held.
@@ -160,10 +169,7 @@ func (w *world) Open(ctx context.Context, claim plane.Claim) (plane.Row, error) 
 
 func (w *world) Append(ctx context.Context, s plane.Slice) (plane.Row, error) {
 	return w.write(ctx, func(fault) (plane.Row, error) {
-		units := w.look("append", s.From, s.Seq, s.Text)
-		if len(units) == 0 || s.Seq-s.From > w.maxSlice {
-			w.wrongf("a slice %d..%d of %d units, at most %d", s.From, s.Seq, len(units), w.maxSlice)
-		}
+		units := w.slice(s.From, s.Seq, s.Text)
 		if w.row.Seq == s.From && w.row.Status == plane.StatusStreaming && w.row.Token == s.Token {
 			w.text = append(w.text, units...)
 			w.row.Seq = s.Seq
@@ -202,7 +208,7 @@ func (w *world) Read(ctx context.Context, _ string) (plane.Row, error) {
 		w.badReads--
 		return plane.Row{}, errDown
 	}
-	w.confirmed = max(w.confirmed, w.row.Seq)
+	w.tell(w.row)
 	return w.row, nil
 }
 
@@ -234,7 +240,7 @@ func (w *world) change(c plane.Change, f fault) (said plane.Answer, err error) {
 		}
 		return said, nil
 	case plane.ChangeAppend:
-		w.extend(c.From, w.look("append", c.From, c.Seq, c.Text), f)
+		w.extend(c.From, w.slice(c.From, c.Seq, c.Text), f)
 	case plane.ChangeClose:
 		w.extend(c.BodyFrom, w.look("close", c.BodyFrom, c.Seq, c.Body), f)
 		if c.BodyFrom > c.From || c.From > c.Seq {
@@ -267,7 +273,11 @@ func (w *world) extend(from int64, units []uint16, f fault) {
 	}
 	fresh := units[min(int64(len(units)), w.row.Seq-from):]
 	if f == partial {
-		fresh = fresh[:min(int64(len(fresh)), max(0, w.answer))]
+		keep := max(0, w.answer)
+		if high := slices.IndexFunc(fresh, isHigh); w.answer == 5 && high >= 0 {
+			keep = int64(high) + 1 // half a pair
+		}
+		fresh = fresh[:min(int64(len(fresh)), keep)]
 	}
 	if len(fresh) > 0 && w.row.Status != plane.StatusStreaming {
 		w.wrongf("text was added after the end")
@@ -276,11 +286,26 @@ func (w *world) extend(from int64, units []uint16, f fault) {
 	w.row.Seq = int64(len(w.text))
 }
 
+func isHigh(unit uint16) bool { return unit>>10 == 0xD800>>10 }
+
 // snapshot returns what is stored, and what went wrong so far.
 func (w *world) snapshot() (row plane.Row, text []uint16, confirmed int64, wrong []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.row, slices.Clip(w.text), w.confirmed, w.wrong
+}
+
+// tell notes what an answer says. w.mu is held.
+func (w *world) tell(row plane.Row) {
+	w.confirmed = max(w.confirmed, row.Seq)
+	w.told = w.told || row.Status.Ended()
+}
+
+// saidEnded reports whether the plane was told that the row has ended.
+func (w *world) saidEnded() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.told
 }
 
 // seen returns the writes that came since it was last asked.

@@ -48,7 +48,7 @@ type Limits struct {
 	Recheck       time.Duration // authorization of a reader: every 15 s
 	Stall         time.Duration // a reader that takes nothing is closed: after 30 s
 	DurablePoll   time.Duration // look for new durable text: every 250 ms
-	PageUnits     int64         // durable text read at once: 64 Ki units
+	PageUnits     int64         // durable text read at once: 256 Ki units
 }
 
 func (l Limits) withDefaults() Limits {
@@ -61,7 +61,7 @@ func (l Limits) withDefaults() Limits {
 	set(&l.Recheck, 15*time.Second)
 	set(&l.Stall, 30*time.Second)
 	set(&l.DurablePoll, 250*time.Millisecond)
-	set(&l.PageUnits, 64<<10)
+	set(&l.PageUnits, 256<<10)
 	return l
 }
 

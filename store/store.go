@@ -1,7 +1,6 @@
 // Package store is the durable plane: the rows that hold streams and their
-// text. It says what a database must do for a node and holds what all databases
-// share; the databases are its subpackages. Package storetest is the contract
-// as tests.
+// text. It says what a database must do for a node; the databases are its
+// subpackages. Package storetest is the contract as tests.
 //
 // A stream is one row, and while it is live one chunk row for each checkpoint:
 // a growing column would be rewritten each time. The row holds the length, the
@@ -29,6 +28,15 @@ var ErrNewerSchema = errors.New("database was migrated by a newer release")
 //
 // Unless they say otherwise they answer plane.ErrNotFound if there is no such
 // stream.
+//
+// Every call may be repeated as it was, also while the failed one may still be
+// running: of the two at most one takes effect, and the answer is the row that
+// this leaves. A repeated Append or Seal adds nothing, and its answer shows
+// whether the first one did; a repeated Open answers its own claim as long as
+// the stream is empty; Cancel and Interrupt find done what they did. What a
+// repeat cannot mend is a refusal of package plane, a plane.HoleError, text
+// that does not span its offsets, a name or a status that is none, and a closed
+// store.
 type Store interface {
 	plane.Store
 
@@ -61,8 +69,10 @@ type Store interface {
 	// Ping reports whether the database answers.
 	Ping(ctx context.Context) error
 
-	// Close waits for calls under way. Calls after it fail.
-	Close() error
+	// Close takes no more calls and waits for those under way. If ctx ends
+	// before they do, Close says so, and the database is closed when the last
+	// of them has ended; another Close waits for that.
+	Close(ctx context.Context) error
 }
 
 // Stream is all of a row but its text.
@@ -76,6 +86,11 @@ type Stream struct {
 	Updated  time.Time       // when the row last changed
 	Ended    time.Time       // zero while the stream has not ended
 }
+
+const (
+	DefaultPage int64 = 64 << 10 // units in a page that asks for no number
+	MaxPage     int64 = 1 << 20  // units in the largest page
+)
 
 // Page is a stretch of a stream's durable text, and the row at that moment.
 type Page struct {

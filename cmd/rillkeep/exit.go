@@ -7,6 +7,7 @@ import (
 	"syscall"
 
 	"rillkeep.dev/rillkeep/plane"
+	"rillkeep.dev/rillkeep/router/client"
 	"rillkeep.dev/rillkeep/router/wire"
 )
 
@@ -58,7 +59,7 @@ func exitCode(ctx context.Context, err error, con *console) int {
 // hint says what may help.
 func hint(err error) string {
 	switch {
-	case errors.Is(err, syscall.ECONNREFUSED):
+	case errors.Is(err, client.ErrUnreached) && errors.Is(err, syscall.ECONNREFUSED):
 		return "\nStart a node with rillkeep serve, or name another with --server."
 	case errors.Is(err, syscall.EADDRINUSE):
 		return "\nChoose another address with --listen; port 0 takes a free one."

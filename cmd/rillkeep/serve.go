@@ -20,7 +20,7 @@ type serveCmd struct {
 	Listen   string        `help:"Address to listen on, by default ${default}; beyond loopback only with keys." env:"RILLKEEP_LISTEN" default:"127.0.0.1:8080" placeholder:"HOST:PORT"`
 	Data     string        `help:"Folder of the embedded SQLite store, by default ${default}." env:"RILLKEEP_DATA" default:"data" placeholder:"DIR"`
 	Database string        `help:"postgres:// URL of the store, instead of the embedded one." env:"RILLKEEP_DATABASE" placeholder:"URL"`
-	Name     string        `help:"The node's name, the same over restarts; host name and port if not given." env:"RILLKEEP_NAME" placeholder:"NAME"`
+	Name     string        `help:"The node's name among those of one database, the same over restarts; host name and address if not given." env:"RILLKEEP_NAME" placeholder:"NAME"`
 	Keys     string        `help:"File of the keys that verify tokens. Without it everything is allowed, on loopback only." env:"RILLKEEP_KEYS" placeholder:"FILE"`
 	Audience string        `help:"Audience that tokens must be made for, by default ${default}." env:"RILLKEEP_AUDIENCE" default:"rillkeep" placeholder:"NAME"`
 	Drain    time.Duration `help:"Time that a stopping node has to seal its streams and end its readers, by default ${default}." env:"RILLKEEP_DRAIN" default:"25s" placeholder:"DURATION"`
@@ -71,7 +71,7 @@ func (s serveCmd) handler(w io.Writer) slog.Handler {
 	if s.LogJSON || !isTerminal(w) {
 		return slog.NewJSONHandler(w, &slog.HandlerOptions{Level: s.LogLevel})
 	}
-	return tint.NewHandler(w, &tint.Options{Level: s.LogLevel, TimeFormat: time.TimeOnly})
+	return tint.NewTextHandler(w, &tint.Options{Level: s.LogLevel, TimeFormat: time.TimeOnly})
 }
 
 // welcome says where the node is and what to try.

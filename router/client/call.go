@@ -106,5 +106,5 @@ func unreached(err error) error {
 	if ue, ok := errors.AsType[*url.Error](err); ok {
 		err = ue.Err
 	}
-	return fmt.Errorf("reach server: %w", err)
+	return fmt.Errorf("%w: %w", ErrUnreached, err)
 }

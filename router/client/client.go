@@ -36,10 +36,13 @@ type Config struct {
 	Lost func(id string, why error)
 }
 
+// ErrUnreached says that there was no answer, and gives the reason.
+var ErrUnreached = errors.New("server is not reached")
+
 // Client is safe for concurrent use. An error that the server answered is a
 // *wire.Error, in which errors.Is finds what it was on the node: an error of
-// package plane's or package wire's. Any other is the transport's; the call may
-// then have been done or not. All but an Open may be repeated.
+// package plane's or package wire's. After any other the call may have been done
+// or not. All calls but an Open may be repeated.
 type Client struct {
 	cfg  Config
 	base *url.URL
@@ -65,9 +68,9 @@ func New(cfg Config) (*Client, error) {
 	return c, nil
 }
 
-// Open claims a stream. One that is there is plane.ErrExists or plane.ErrHeld,
-// unless body asks to resume: then the answer is where its producer goes on, or
-// how it ended.
+// Open claims a stream. One that is there is plane.ErrExists, plane.ErrOpenHere
+// or plane.ErrHeld, unless body asks to resume: then the answer is where its
+// producer goes on, or how it ended.
 func (c *Client) Open(ctx context.Context, id string, body wire.Open) (opened wire.Opened, err error) {
 	err = c.post(ctx, c.stream(id), body, &opened)
 	return opened, err

@@ -38,8 +38,8 @@ func TestErrorsKeepTheirIdentityAcrossTheHop(t *testing.T) {
 		is   error
 		want int64 // offset to go on at; 0 is none
 	}{
-		{"open twice", no(c.Open(ctx, "live", wire.Open{})), plane.ErrExists, 0},
-		{"open of one that has ended", no(c.Open(ctx, "ended", wire.Open{})), plane.ErrExists, 0},
+		{"open twice", no(c.Open(ctx, "live", wire.Open{})), plane.ErrOpenHere, 0},
+		{"open of one that lingers", no(c.Open(ctx, "ended", wire.Open{})), plane.ErrOpenHere, 0},
 		{"append past the end", no(c.Append(ctx, "live", 6, "x")), plane.ErrGap, 5},
 		{"append of other text", no(c.Append(ctx, "live", 3, "LO")), plane.ErrConflict, 5},
 		{"append after the end", no(c.Append(ctx, "ended", 0, "x")), plane.ErrClosed, 0},
@@ -87,7 +87,7 @@ func TestEveryErrorOfTheAPIKeepsItsIdentity(t *testing.T) {
 	t.Cleanup(server.Close)
 	c := connect(t, client.Config{Server: server.URL})
 	for _, current = range []error{
-		plane.ErrNotFound, plane.ErrExists, plane.ErrNullLength, plane.ErrHeld, plane.ErrLostRace, plane.ErrDraining,
+		plane.ErrNotFound, plane.ErrExists, plane.ErrOpenHere, plane.ErrNullLength, plane.ErrHeld, plane.ErrLostRace, plane.ErrDraining,
 		plane.ErrFull, plane.ErrClosed, plane.ErrFenced, plane.ErrGap, plane.ErrConflict, plane.ErrCancelled,
 		plane.ErrTooLong, plane.ErrShort, plane.ErrDenied,
 		wire.ErrBadRequest, wire.ErrUnauthorized, wire.ErrForeign, wire.ErrTooLarge, wire.ErrMediaType,

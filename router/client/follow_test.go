@@ -59,7 +59,8 @@ func (r *reading) opens() []int64 {
 	return at
 }
 
-func follow(ctx context.Context, c *client.Client, id string, from int64, selector string) *reading {
+// follow reads to the end. seen, if there is one, is called after each frame.
+func follow(ctx context.Context, c *client.Client, id string, from int64, selector string, seen ...func(*reading)) *reading {
 	r := &reading{}
 	for f, err := range c.Follow(ctx, id, from, selector) {
 		if err != nil {
@@ -67,6 +68,9 @@ func follow(ctx context.Context, c *client.Client, id string, from int64, select
 			break
 		}
 		r.take(f, from)
+		for _, call := range seen {
+			call(r)
+		}
 	}
 	if r.err == nil {
 		r.err = r.wrong
@@ -74,13 +78,25 @@ func follow(ctx context.Context, c *client.Client, id string, from int64, select
 	return r
 }
 
-// goFollow follows on a goroutine, which ends with the test's context.
-func goFollow(t *testing.T, c *client.Client, id string, selector string) <-chan *reading {
+// goFollow follows from the start on a goroutine, which ends with the test's
+// context.
+func goFollow(t *testing.T, c *client.Client, id string, seen ...func(*reading)) <-chan *reading {
 	t.Helper()
 	ctx := within(t, patience)
 	done := make(chan *reading, 1)
-	go func() { done <- follow(ctx, c, id, 0, selector) }()
+	go func() { done <- follow(ctx, c, id, 0, "", seen...) }()
 	return done
+}
+
+// when returns a channel that is closed the first time that a reader has the
+// text, and what notices.
+func when(text string) (<-chan struct{}, func(*reading)) {
+	there := make(chan struct{})
+	return there, func(r *reading) {
+		if r.last().Kind == plane.KindChunk && r.text() == text {
+			close(there)
+		}
+	}
 }
 
 // prose returns n deltas of text with characters of all widths, which differ.
@@ -108,7 +124,7 @@ func TestFollowYieldsExactlyTheTextThroughBrokenConnections(t *testing.T) {
 	p := openProxy(t, n.Addr().String(), func() int64 { return 1 + cuts.Int64N(200<<10) })
 	var lost []error
 	c := connect(t, client.Config{Server: p.url(), Lost: func(_ string, why error) { lost = append(lost, why) }})
-	done := goFollow(t, c, "m", "")
+	done := goFollow(t, c, "m")
 	seq := int64(0)
 	for i := 0; i < len(produced); i += 200 {
 		delta := strings.Join(produced[i:i+200], "")
@@ -138,21 +154,8 @@ func TestFollowGivesUpAConnectionThatIsSilent(t *testing.T) {
 	c := connect(t, client.Config{
 		Server: p.url(), Silence: 2 * time.Second, Lost: func(_ string, why error) { lost <- why },
 	})
-	met := make(chan struct{})
-	done := make(chan *reading, 1)
-	ctx := within(t, patience)
-	go func() {
-		r := &reading{}
-		for f, err := range c.Follow(ctx, "m", 0, "auto") {
-			if r.err = err; err != nil {
-				break
-			}
-			if r.take(f, 0); len(r.frames) == 2 {
-				close(met)
-			}
-		}
-		done <- r
-	}()
+	met, meet := when("before, ")
+	done := goFollow(t, c, "m", meet)
 	<-met
 	p.freeze()
 	seq = appendAt(t, direct, "m", seq, "while nothing passed, ")
@@ -161,8 +164,8 @@ func TestFollowGivesUpAConnectionThatIsSilent(t *testing.T) {
 	appendAt(t, direct, "m", seq, "after.")
 	closed(t, direct, "m")
 	got := <-done
-	if want := "before, while nothing passed, after."; got.err != nil || got.wrong != nil || got.text() != want {
-		t.Errorf("%q, %v, %v", got.text(), got.err, got.wrong)
+	if want := "before, while nothing passed, after."; got.err != nil || got.text() != want {
+		t.Errorf("%q, %v", got.text(), got.err)
 	}
 	if why.Error() != "the server is silent" {
 		t.Errorf("lost because %v", why)
@@ -182,29 +185,16 @@ func TestFollowGoesOnWhenTheServerIsRestarted(t *testing.T) {
 	}
 	appendAt(t, c, "m", seq, " and lost")
 
-	seen := make(chan struct{})
-	done := make(chan *reading, 1)
-	ctx := within(t, patience)
-	go func() {
-		r := &reading{}
-		for f, err := range c.Follow(ctx, "m", 0, "") {
-			if r.err = err; err != nil {
-				break
-			}
-			if r.take(f, 0); f.Kind == plane.KindChunk && r.text() == "durable 😀 and lost" {
-				close(seen)
-			}
-		}
-		done <- r
-	}()
+	seen, see := when("durable 😀 and lost")
+	done := goFollow(t, c, "m", see)
 	<-seen
 	if err := n.Close(); err != nil { // at once: what is not durable is gone
 		t.Fatal(err)
 	}
 	openNode(t, cfg)
 	got := <-done
-	if got.err != nil || got.wrong != nil || got.text() != "durable 😀" || got.last().Status != plane.StatusInterrupted {
-		t.Errorf("%q, last %+v, %v, %v", got.text(), got.last(), got.err, got.wrong)
+	if got.err != nil || got.text() != "durable 😀" || got.last().Status != plane.StatusInterrupted {
+		t.Errorf("%q, last %+v, %v", got.text(), got.last(), got.err)
 	}
 	if opens := got.opens(); len(opens) < 2 || opens[len(opens)-1] != seq {
 		t.Errorf("opens at %v, want the last to go back to %d", opens, seq)

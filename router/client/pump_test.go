@@ -55,7 +55,7 @@ func TestPumpDeliversExactlyTheDeltas(t *testing.T) {
 		"empty ones":         {[]string{"", "a", "", "b", ""}, "ab"},
 		"many":               {strings.SplitAfter(strings.Repeat("word ", 5000), " "), strings.Repeat("word ", 5000)},
 		"2 MB in one":        {[]string{large}, large},
-		"2 MB to be escaped": {[]string{strings.Repeat("\x01\"", 1<<20)}, strings.Repeat("\x01\"", 1<<20)},
+		"much to be escaped": {[]string{strings.Repeat("\x01\"", 150<<10)}, strings.Repeat("\x01\"", 150<<10)},
 		"half pairs":         {[]string{"a\xed\xa0\xbd", "\xed\xb8\x80b", "\xed\xa0\xbd", "c\xed\xb8\x80"}, "a😀b\ufffdc\ufffd"},
 		"lines and quotes":   {[]string{"a\r\n\r\ndata: x\n", "\"}\n{\"text\":\"y", "\u2028"}, "a\r\n\r\ndata: x\n\"}\n{\"text\":\"y\u2028"},
 		"NUL and bad bytes":  {[]string{"a\x00b\xffc"}, "a\ufffdb\ufffdc"},
@@ -239,7 +239,7 @@ func TestPumpCutsLargeDeltasBetweenCharacters(t *testing.T) {
 	for shift := range 4 {
 		id := strings.Repeat("s", shift+1)
 		open(t, c, id)
-		text := strings.Repeat("x", shift) + strings.Repeat("😀", 100<<10)
+		text := strings.Repeat("x", shift) + strings.Repeat("😀", 40<<10)
 		if _, err := c.Pump(within(t, patience), id, 0, deltas(text), nil); err != nil {
 			t.Fatal(err)
 		}

@@ -31,12 +31,13 @@ const (
 	DefaultDrain  = 25 * time.Second
 )
 
-// What bounds a client's connection, beside router.Limits.
+// What bounds a client's connection, beside router.Limits, and a node's end.
 const (
 	headerTimeout = 10 * time.Second // to send a request's header, unless Limits say otherwise
 	idleTimeout   = 2 * time.Minute  // between requests on one connection
 	headerBytes   = 32 << 10
-	endGrace      = 3 * time.Second  // for readers to take the end of their streams
+	endGrace      = 3 * time.Second // for readers to take the end of their streams
+	storeGrace    = 5 * time.Second // for the store's last calls to end
 )
 
 // Config is all that a node needs to know. Its zero value is a node on
@@ -95,7 +96,7 @@ func Open(ctx context.Context, cfg Config) (_ *Node, err error) {
 		if err != nil {
 			_ = listener.Close()
 			if n.store != nil {
-				_ = n.store.Close()
+				_ = n.closeStore()
 			}
 		}
 	}()
@@ -225,6 +226,14 @@ func (n *Node) close(ctx context.Context) error {
 		n.actors.Close(ctx),
 		n.router.Close(ctx),
 		n.serving.Wait(),
-		n.store.Close(),
+		n.closeStore(),
 	)
+}
+
+// closeStore has a time of its own: a drain may have used up its context, and
+// the store's calls end within theirs.
+func (n *Node) closeStore() error {
+	ctx, cancel := context.WithTimeout(context.Background(), storeGrace)
+	defer cancel()
+	return n.store.Close(ctx)
 }

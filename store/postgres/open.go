@@ -17,6 +17,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"rillkeep.dev/rillkeep/store"
+	"rillkeep.dev/rillkeep/store/internal/rows"
 )
 
 // Config is how to use a database. The zero Config is usable.
@@ -45,6 +46,7 @@ type Store struct {
 	schema string
 	named  *strings.Replacer // puts the schema's name into SQL
 	stmt   statements
+	calls  rows.Calls // the pool itself knows those under way
 }
 
 var _ store.Store = (*Store)(nil)
@@ -120,8 +122,10 @@ func (s *Store) Ping(ctx context.Context) error {
 	return nil
 }
 
-// Close waits for calls under way and closes the connections.
-func (s *Store) Close() error {
-	s.pool.Close()
-	return nil
+// Close waits for calls under way and closes the connections. See store.Store.
+func (s *Store) Close(ctx context.Context) error {
+	return s.calls.Close(ctx, func() error {
+		s.pool.Close()
+		return nil
+	})
 }

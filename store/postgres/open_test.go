@@ -26,7 +26,7 @@ func TestSeveralNodesMigrateAtOnce(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			s.Close()
+			shut(t, s)
 		})
 	}
 	all.Wait()
@@ -57,7 +57,7 @@ func TestSchemasAreApart(t *testing.T) {
 		if row := claim(t, s, "s"); row.Epoch != 1 {
 			t.Errorf("schema %q: %+v", schema, row)
 		}
-		s.Close()
+		shut(t, s)
 	}
 }
 
@@ -90,7 +90,7 @@ func TestARoleWithoutTheRightToCreateServes(t *testing.T) {
 		t.Fatal(err)
 	}
 	claim(t, s, "s")
-	s.Close()
+	shut(t, s)
 }
 
 func TestNoErrorShowsAPassword(t *testing.T) {

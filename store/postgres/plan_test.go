@@ -7,6 +7,7 @@ import (
 
 	"rillkeep.dev/rillkeep/plane"
 	"rillkeep.dev/rillkeep/store"
+	"rillkeep.dev/rillkeep/store/internal/rows"
 	"rillkeep.dev/rillkeep/store/postgres/pgtest"
 )
 
@@ -29,7 +30,10 @@ func TestStatementsUseIndexes(t *testing.T) {
 		"list of live ones": {Status: plane.StatusStreaming, Prefix: "s4"}, "list of failed ones": {Status: plane.StatusError},
 		"list of complete ones": {Status: plane.StatusComplete, After: "s3"}, "list of a prefix": {Prefix: "s42"},
 	} {
-		where, args := q.Where("$")
+		where, args, err := rows.Where(q, "$")
+		if err != nil {
+			t.Fatal(err)
+		}
 		var values []string
 		for _, arg := range args {
 			if text, ok := arg.(string); ok {
@@ -46,19 +50,19 @@ func TestStatementsUseIndexes(t *testing.T) {
 				t.Fatal(err)
 			}
 			var plan string
-			rows, err := db.Query(t.Context(), "EXPLAIN EXECUTE p("+statement[1]+")")
+			lines, err := db.Query(t.Context(), "EXPLAIN EXECUTE p("+statement[1]+")")
 			if err != nil {
 				t.Fatal(err)
 			}
-			for rows.Next() {
+			for lines.Next() {
 				var line string
-				if err := rows.Scan(&line); err != nil {
+				if err := lines.Scan(&line); err != nil {
 					t.Fatal(err)
 				}
 				plan += line + "\n"
 			}
-			if rows.Err() != nil || plan == "" || strings.Contains(plan, "Seq Scan") {
-				t.Errorf("%v\n%s", rows.Err(), plan)
+			if lines.Err() != nil || plan == "" || strings.Contains(plan, "Seq Scan") {
+				t.Errorf("%v\n%s", lines.Err(), plan)
 			}
 			if _, err := db.Exec(t.Context(), "DEALLOCATE p"); err != nil {
 				t.Fatal(err)

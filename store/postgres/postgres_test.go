@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"testing"
@@ -11,6 +12,7 @@ import (
 
 	"rillkeep.dev/rillkeep/plane"
 	"rillkeep.dev/rillkeep/store"
+	"rillkeep.dev/rillkeep/store/internal/rows"
 	"rillkeep.dev/rillkeep/store/postgres"
 	"rillkeep.dev/rillkeep/store/postgres/pgtest"
 	"rillkeep.dev/rillkeep/store/storetest"
@@ -29,12 +31,18 @@ func open(tb testing.TB, url string) *postgres.Store {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	tb.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			tb.Errorf("close: %v", err)
-		}
-	})
+	tb.Cleanup(func() { shut(tb, s) })
 	return s
+}
+
+// shut closes a store, which tests' contexts do not live to see.
+func shut(tb testing.TB, s store.Store) {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if err := s.Close(ctx); err != nil {
+		tb.Errorf("close: %v", err)
+	}
 }
 
 // raw is the database past the store.
@@ -78,11 +86,11 @@ func (b *backdoor) Row(id string) (storetest.Row, bool) {
 	if ended != nil {
 		row.Ended = *ended
 	}
-	rows, err := b.db.Query(b.tb.Context(), "SELECT seq, text FROM rillkeep.chunks WHERE stream_id = $1 ORDER BY seq", id)
+	chunks, err := b.db.Query(b.tb.Context(), "SELECT seq, text FROM rillkeep.chunks WHERE stream_id = $1 ORDER BY seq", id)
 	if err != nil {
 		b.tb.Fatal(err)
 	}
-	row.Chunks, err = pgx.CollectRows(rows, pgx.RowToStructByPos[plane.Chunk])
+	row.Chunks, err = pgx.CollectRows(chunks, pgx.RowToStructByPos[plane.Chunk])
 	if err != nil {
 		b.tb.Fatal(err)
 	}
@@ -110,7 +118,7 @@ func (b *backdoor) Edit(id string, edit func(*storetest.Row)) {
 	b.exec(`
 		INSERT INTO rillkeep.streams (id, body, marks, seq, status, host, epoch, cancel, error, producer, meta)
 		VALUES ($1, $2, $3, $4, $5, nullif($6, ''), $7, $8, $9, nullif($10, ''), $11::text::json)`,
-		id, row.Body, store.Marks(row.Body), row.Seq, row.Status, row.Token, row.Epoch, row.Cancel, message, row.Producer, meta)
+		id, row.Body, rows.Marks(row.Body), row.Seq, row.Status, row.Token, row.Epoch, row.Cancel, message, row.Producer, meta)
 	b.exec("DELETE FROM rillkeep.chunks WHERE stream_id = $1", id)
 	for _, c := range row.Chunks {
 		b.exec("INSERT INTO rillkeep.chunks (stream_id, seq, text) VALUES ($1, $2, $3)", id, c.Seq, c.Text)
@@ -141,7 +149,7 @@ func TestAppendsAreHeapOnlyAndIdsAreComparedByBytes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s.Close() // sessions report what they did when they end
+	shut(t, s) // sessions report what they did when they end
 	var all, hot int64
 	for deadline := time.Now().Add(time.Minute); all < appends && time.Now().Before(deadline); {
 		err := db.QueryRow(t.Context(), "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'streams'").Scan(&all, &hot)

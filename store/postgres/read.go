@@ -9,6 +9,7 @@ import (
 
 	"rillkeep.dev/rillkeep/plane"
 	"rillkeep.dev/rillkeep/store"
+	"rillkeep.dev/rillkeep/store/internal/rows"
 )
 
 // Read answers a stream's row. See plane.Store.
@@ -21,7 +22,7 @@ func (s *Store) Read(ctx context.Context, id string) (plane.Row, error) {
 }
 
 func (s *Store) read(ctx context.Context, id string) (row plane.Row, err error) {
-	err = scanRow(s.pool.QueryRow(ctx, s.stmt.read, id), &row, nil)
+	err = rows.Scan(s.pool.QueryRow(ctx, s.stmt.read, id), &row, nil)
 	return row, err
 }
 
@@ -36,26 +37,26 @@ func (s *Store) Get(ctx context.Context, id string) (store.Stream, error) {
 
 // List answers a page of streams. See store.Store.
 func (s *Store) List(ctx context.Context, q store.Query) ([]store.Stream, error) {
-	if err := q.Check(); err != nil {
+	where, args, err := rows.Where(q, "$")
+	if err != nil {
 		return nil, err
 	}
-	where, args := q.Where("$")
-	rows, err := s.pool.Query(ctx, s.stmt.list+where, args...)
+	found, err := s.pool.Query(ctx, s.stmt.list+where, args...)
 	if err != nil {
 		return nil, failed(ctx, err, "list streams")
 	}
-	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (store.Stream, error) { return scanStream(row) })
+	list, err := pgx.CollectRows(found, func(row pgx.CollectableRow) (store.Stream, error) { return scanStream(row) })
 	if err != nil {
 		return nil, failed(ctx, err, "list streams")
 	}
 	return list, nil
 }
 
-// scanStream reads streamCols.
+// scanStream reads rows.StreamColumns.
 func scanStream(from pgx.Row) (s store.Stream, err error) {
 	var meta *string
 	var ended *time.Time
-	err = scanRow(from, &s.Row, &s.ID, &s.HasError, &s.Producer, &meta, &s.Created, &s.Updated, &ended)
+	err = rows.Scan(from, &s.Row, &s.ID, &s.HasError, &s.Producer, &meta, &s.Created, &s.Updated, &ended)
 	if err != nil {
 		return store.Stream{}, err
 	}
@@ -71,7 +72,7 @@ func scanStream(from pgx.Row) (s store.Stream, err error) {
 // Text answers a page of durable text, by one statement and so of one snapshot.
 // See store.Store.
 func (s *Store) Text(ctx context.Context, id string, from, limit int64) (store.Page, error) {
-	from, limit = store.Span(from, limit)
+	from, limit = rows.Window(from, limit)
 	var (
 		row      plane.Row
 		hasError bool
@@ -80,22 +81,22 @@ func (s *Store) Text(ctx context.Context, id string, from, limit int64) (store.P
 		ends     []int64
 		texts    []string
 	)
-	err := scanRow(s.pool.QueryRow(ctx, s.stmt.page, id, from, limit), &row, nil, &hasError, &base, &body, &ends, &texts)
+	err := rows.Scan(s.pool.QueryRow(ctx, s.stmt.page, id, from, limit), &row, nil, &hasError, &base, &body, &ends, &texts)
 	if err != nil {
 		return store.Page{}, failed(ctx, err, "read text of %q", id)
 	}
-	page, err := store.NewPage(row, hasError, from, limit, pieces(base, body, ends, texts))
+	page, err := rows.Page(row, hasError, from, limit, pieces(base, body, ends, texts))
 	if err != nil {
 		return store.Page{}, failed(ctx, err, "read text of %q", id)
 	}
 	return page, nil
 }
 
-func pieces(base int64, body string, ends []int64, texts []string) []store.Piece {
-	pieces := make([]store.Piece, 0, 1+len(ends))
-	pieces = append(pieces, store.BodyPiece(base, body))
+func pieces(base int64, body string, ends []int64, texts []string) []rows.Piece {
+	pieces := make([]rows.Piece, 0, 1+len(ends))
+	pieces = append(pieces, rows.BodyPiece(base, body))
 	for n, end := range ends {
-		pieces = append(pieces, store.ChunkPiece(end, texts[n]))
+		pieces = append(pieces, rows.ChunkPiece(end, texts[n]))
 	}
 	return pieces
 }
@@ -114,6 +115,6 @@ func (s *Store) whole(ctx context.Context, tx pgx.Tx, id string, to int64) (stri
 	if err != nil {
 		return "", err
 	}
-	text, _, err := store.Stretch(pieces(0, body, ends, texts), 0, to)
+	text, _, err := rows.Stretch(pieces(0, body, ends, texts), 0, to)
 	return text, err
 }

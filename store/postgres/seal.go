@@ -8,6 +8,7 @@ import (
 
 	"rillkeep.dev/rillkeep/plane"
 	"rillkeep.dev/rillkeep/store"
+	"rillkeep.dev/rillkeep/store/internal/rows"
 )
 
 // Seal writes the end of a stream. See plane.Store.
@@ -20,7 +21,7 @@ func (s *Store) Seal(ctx context.Context, seal plane.Seal) (plane.Row, error) {
 }
 
 func (s *Store) sealed(ctx context.Context, seal plane.Seal) (row plane.Row, err error) {
-	if err := store.Spans(seal.Base, seal.Seq, seal.Text); err != nil {
+	if err := rows.CheckLength(seal.Base, seal.Seq, seal.Text); err != nil {
 		return row, err
 	}
 	if seal.Base > 0 {
@@ -39,16 +40,16 @@ func (s *Store) sealed(ctx context.Context, seal plane.Seal) (row plane.Row, err
 	if _, err := results.Exec(); err != nil {
 		return row, err
 	}
-	err = scanRow(results.QueryRow(), &row, new(bool))
+	err = rows.Scan(results.QueryRow(), &row, new(bool))
 	return row, err
 }
 
 // sealOnto seals a text whose beginning only the database has.
 func (s *Store) sealOnto(ctx context.Context, seal plane.Seal) (row plane.Row, err error) {
 	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-		err := scanRow(tx.QueryRow(ctx, s.stmt.lock, seal.ID, seal.Token), &row, nil)
+		err := rows.Scan(tx.QueryRow(ctx, s.stmt.lock, seal.ID, seal.Token), &row, nil)
 		if errors.Is(err, plane.ErrNotFound) { // not ours
-			return scanRow(tx.QueryRow(ctx, s.stmt.read, seal.ID), &row, nil)
+			return rows.Scan(tx.QueryRow(ctx, s.stmt.read, seal.ID), &row, nil)
 		}
 		if err != nil {
 			return err
@@ -57,7 +58,7 @@ func (s *Store) sealOnto(ctx context.Context, seal plane.Seal) (row plane.Row, e
 		if err != nil {
 			return err
 		}
-		return scanRow(tx.QueryRow(ctx, s.stmt.seal, sealArgs(seal, below+seal.Text)...), &row, new(bool))
+		return rows.Scan(tx.QueryRow(ctx, s.stmt.seal, sealArgs(seal, below+seal.Text)...), &row, new(bool))
 	})
 	return row, err
 }
@@ -67,12 +68,12 @@ func sealArgs(seal plane.Seal, body string) []any {
 	if seal.HasError {
 		message = new(store.Sound(seal.Error))
 	}
-	return []any{seal.ID, seal.Token, body, store.Marks(body), seal.Seq, seal.Status, message}
+	return []any{seal.ID, seal.Token, body, rows.Marks(body), seal.Seq, seal.Status, message}
 }
 
 // Interrupt seals what earlier runs of a node left streaming. See store.Store.
 func (s *Store) Interrupt(ctx context.Context, node, incarnation string) (int, error) {
-	all, but, err := store.Orphans(node, incarnation)
+	all, but, err := rows.Orphans(node, incarnation)
 	if err != nil {
 		return 0, err
 	}
@@ -83,11 +84,11 @@ func (s *Store) Interrupt(ctx context.Context, node, incarnation string) (int, e
 		after string
 	)
 	for {
-		rows, err := s.pool.Query(ctx, s.stmt.orphans, after, all, but)
+		found, err := s.pool.Query(ctx, s.stmt.orphans, after, all, but)
 		if err != nil {
 			return count, failed(ctx, err, "find rows to interrupt")
 		}
-		orphans, err := pgx.CollectRows(rows, pgx.RowToStructByPos[orphan])
+		orphans, err := pgx.CollectRows(found, pgx.RowToStructByPos[orphan])
 		if err != nil {
 			return count, failed(ctx, err, "find rows to interrupt")
 		}
@@ -112,7 +113,7 @@ func (s *Store) Interrupt(ctx context.Context, node, incarnation string) (int, e
 func (s *Store) interrupt(ctx context.Context, id, token string) (done bool, err error) {
 	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		var row plane.Row
-		err := scanRow(tx.QueryRow(ctx, s.stmt.lock, id, token), &row, nil)
+		err := rows.Scan(tx.QueryRow(ctx, s.stmt.lock, id, token), &row, nil)
 		if errors.Is(err, plane.ErrNotFound) {
 			return nil // it ended, or has another owner by now
 		}
@@ -126,7 +127,7 @@ func (s *Store) interrupt(ctx context.Context, id, token string) (done bool, err
 			_, err = tx.Exec(ctx, s.stmt.interrupt, id, token)
 		case err == nil:
 			seal := plane.Seal{ID: id, Token: token, Status: plane.StatusInterrupted, Seq: row.Seq}
-			err = scanRow(tx.QueryRow(ctx, s.stmt.seal, sealArgs(seal, body)...), &row, &done)
+			err = rows.Scan(tx.QueryRow(ctx, s.stmt.seal, sealArgs(seal, body)...), &row, &done)
 		}
 		done = err == nil
 		return err

@@ -4,22 +4,16 @@ import (
 	"strconv"
 	"strings"
 
-	"rillkeep.dev/rillkeep/store"
+	"rillkeep.dev/rillkeep/store/internal/rows"
 )
 
 const (
-	// rowCols is a plane.Row, as scanRow reads it.
-	rowCols = `seq, status, cancel, coalesce(host, ''), epoch, coalesce(error, '')`
-
-	// streamCols is a store.Stream, as scanStream reads it.
-	streamCols = `id, ` + rowCols + `, error IS NOT NULL, coalesce(producer, ''), meta, created_at, updated_at, ended_at`
-
 	// elseRow completes a write u that answers whether it was applied and the
 	// row: if it was not, the row as it was when the statement began.
 	elseRow = `
 		SELECT true, u.* FROM u
 		UNION ALL
-		SELECT false, ` + rowCols + ` FROM rillkeep.streams WHERE id = $1 AND NOT EXISTS (SELECT FROM u)`
+		SELECT false, ` + rows.Columns + ` FROM rillkeep.streams WHERE id = $1 AND NOT EXISTS (SELECT FROM u)`
 
 	// openSQL: $1 id, $2 node/incarnation, $3 producer, $4 meta. A row that may
 	// be claimed has no chunks; nor may an earlier stream of the id have left
@@ -35,11 +29,11 @@ const (
 				producer = coalesce(excluded.producer, s.producer), meta = coalesce(excluded.meta, s.meta),
 				updated_at = now(), ended_at = NULL
 			WHERE s.status <> 'streaming' AND s.seq = 0 AND s.body = ''
-			RETURNING ` + rowCols + `
+			RETURNING ` + rows.Columns + `
 		)` + elseRow
 
 	foundSQL = `
-		SELECT ` + rowCols + `, body <> '' OR EXISTS (SELECT FROM rillkeep.chunks WHERE stream_id = $1)
+		SELECT ` + rows.Columns + `, body <> '' OR EXISTS (SELECT FROM rillkeep.chunks WHERE stream_id = $1)
 		FROM rillkeep.streams WHERE id = $1`
 
 	// appendSQL: $1 id, $2 token, $3 from, $4 seq, $5 text. The update locks the
@@ -49,7 +43,7 @@ const (
 		WITH u AS (
 			UPDATE rillkeep.streams SET seq = $4, updated_at = now()
 			WHERE id = $1 AND seq = $3 AND host = $2 AND status = 'streaming'
-			RETURNING ` + rowCols + `
+			RETURNING ` + rows.Columns + `
 		), i AS (
 			INSERT INTO rillkeep.chunks (stream_id, seq, text) SELECT $1, u.seq, $5 FROM u
 		)` + elseRow
@@ -58,13 +52,13 @@ const (
 		WITH u AS (
 			UPDATE rillkeep.streams SET cancel = true, updated_at = now()
 			WHERE id = $1 AND NOT cancel AND status IN ('pending', 'streaming')
-			RETURNING ` + rowCols + `
+			RETURNING ` + rows.Columns + `
 		)` + elseRow
 
 	// lockSQL: $1 id, $2 token. A seal takes the lock in a statement of its own:
 	// the next one sees the chunks of an append that held the lock until now.
 	lockSQL = `
-		SELECT ` + rowCols + ` FROM rillkeep.streams
+		SELECT ` + rows.Columns + ` FROM rillkeep.streams
 		WHERE id = $1 AND host = $2 AND status = 'streaming' FOR UPDATE`
 
 	// sealSQL: $1 id, $2 token, $3 body, $4 marks, $5 seq, $6 status, $7 error.
@@ -74,7 +68,7 @@ const (
 			SET body = $3, marks = $4, seq = $5, error = $7, updated_at = now(), ended_at = now(),
 				status = CASE WHEN cancel AND $6::text = 'complete' THEN 'cancelled' ELSE $6 END
 			WHERE id = $1 AND host = $2 AND status = 'streaming'
-			RETURNING ` + rowCols + `
+			RETURNING ` + rows.Columns + `
 		), d AS (
 			DELETE FROM rillkeep.chunks c USING u WHERE c.stream_id = $1
 		)` + elseRow
@@ -94,16 +88,16 @@ const (
 		UPDATE rillkeep.streams SET status = 'interrupted', updated_at = now(), ended_at = now()
 		WHERE id = $1 AND host = $2 AND status = 'streaming'`
 
-	// orphansSQL: $1 ids after, $2 and $3 as store.Orphans gives them.
+	// orphansSQL: $1 ids after, $2 and $3 as rows.Orphans gives them.
 	orphansSQL = `
 		SELECT id, host FROM rillkeep.streams
 		WHERE status = 'streaming' AND status <> 'complete' AND id > $1
 			AND starts_with(host, $2) AND NOT starts_with(host, $3)
 		ORDER BY id LIMIT 100`
 
-	readSQL = `SELECT ` + rowCols + ` FROM rillkeep.streams WHERE id = $1`
-	getSQL  = `SELECT ` + streamCols + ` FROM rillkeep.streams WHERE id = $1`
-	listSQL = `SELECT ` + streamCols + ` FROM rillkeep.streams`
+	readSQL = `SELECT ` + rows.Columns + ` FROM rillkeep.streams WHERE id = $1`
+	getSQL  = `SELECT ` + rows.StreamColumns + ` FROM rillkeep.streams WHERE id = $1`
+	listSQL = `SELECT ` + rows.StreamColumns + ` FROM rillkeep.streams`
 )
 
 // pageSQL: $1 id, $2 from, $3 limit. Of the body what lies between the mark
@@ -112,7 +106,7 @@ const (
 // the page, which is nothing to notice below a megabyte; what it sends is the
 // page.
 var pageSQL = strings.ReplaceAll(`
-	SELECT `+rowCols+`, error IS NOT NULL,
+	SELECT `+rows.Columns+`, error IS NOT NULL,
 		coalesce(marks[b.mark], 0), substr(body, b.mark * EVERY + 1, $3::bigint::int + EVERY + 1), c.ends, c.texts
 	FROM rillkeep.streams,
 		LATERAL (SELECT width_bucket($2::bigint, marks) AS mark) b,
@@ -123,7 +117,7 @@ var pageSQL = strings.ReplaceAll(`
 				(SELECT min(l.seq) FROM rillkeep.chunks l WHERE l.stream_id = $1 AND l.seq >= $2 + $3::bigint),
 				9223372036854775807)
 		) c
-	WHERE id = $1`, "EVERY", strconv.Itoa(store.MarkEvery))
+	WHERE id = $1`, "EVERY", strconv.Itoa(rows.MarkEvery))
 
 // statements are the SQL with the schema's name in it.
 type statements struct {

@@ -5,10 +5,9 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/jackc/pgx/v5"
-
 	"rillkeep.dev/rillkeep/plane"
 	"rillkeep.dev/rillkeep/store"
+	"rillkeep.dev/rillkeep/store/internal/rows"
 )
 
 // Open claims a stream, creating its row if there is none. See plane.Store.
@@ -39,9 +38,9 @@ func (s *Store) open(ctx context.Context, claim plane.Claim) (plane.Row, error) 
 	case err != nil:
 		return plane.Row{}, err
 	}
-	judge := store.Judge
+	judge := rows.Judge
 	if none || before.Status != plane.StatusStreaming && before.Seq == 0 {
-		judge = store.JudgeLost
+		judge = rows.JudgeLost
 	}
 	own, err := judge(claim.Node, now)
 	if !own && err == nil { // refused, and free again since
@@ -50,8 +49,8 @@ func (s *Store) open(ctx context.Context, claim plane.Claim) (plane.Row, error) 
 	return now.Row, err
 }
 
-func (s *Store) find(ctx context.Context, id string) (found store.Found, err error) {
-	err = scanRow(s.pool.QueryRow(ctx, s.stmt.found, id), &found.Row, nil, &found.HasText)
+func (s *Store) find(ctx context.Context, id string) (found rows.Found, err error) {
+	err = rows.Scan(s.pool.QueryRow(ctx, s.stmt.found, id), &found.Row, nil, &found.HasText)
 	return found, err
 }
 
@@ -65,7 +64,7 @@ func (s *Store) Append(ctx context.Context, slice plane.Slice) (plane.Row, error
 }
 
 func (s *Store) append(ctx context.Context, slice plane.Slice) (plane.Row, error) {
-	if err := store.Spans(slice.From, slice.Seq, slice.Text); err != nil {
+	if err := rows.CheckLength(slice.From, slice.Seq, slice.Text); err != nil {
 		return plane.Row{}, err
 	}
 	if slice.Text == "" {
@@ -92,22 +91,8 @@ func (s *Store) Cancel(ctx context.Context, id string) (plane.Row, error) {
 
 // write runs a statement that ends in elseRow.
 func (s *Store) write(ctx context.Context, sql string, args ...any) (applied bool, row plane.Row, err error) {
-	err = scanRow(s.pool.QueryRow(ctx, sql, args...), &row, &applied)
+	err = rows.Scan(s.pool.QueryRow(ctx, sql, args...), &row, &applied)
 	return applied, row, err
-}
-
-// scanRow reads rowCols, and what stands before (nil for nothing) and after it.
-func scanRow(from pgx.Row, row *plane.Row, before any, after ...any) error {
-	dest := make([]any, 0, 16)
-	if before != nil {
-		dest = append(dest, before)
-	}
-	dest = append(dest, &row.Seq, &row.Status, &row.Cancel, &row.Token, &row.Epoch, &row.Error)
-	err := from.Scan(append(dest, after...)...)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return plane.ErrNotFound
-	}
-	return err
 }
 
 // failed says what failed, and that the context had ended if so: the server

@@ -9,7 +9,7 @@ import (
 // Synchronous answers the setting of the connection that writes.
 func Synchronous(tb testing.TB, s *Store) (level int) {
 	tb.Helper()
-	if err := s.conn.QueryRowContext(tb.Context(), "PRAGMA synchronous").Scan(&level); err != nil {
+	if err := s.writer.conn.QueryRowContext(tb.Context(), "PRAGMA synchronous").Scan(&level); err != nil {
 		tb.Fatal(err)
 	}
 	return level
@@ -20,10 +20,12 @@ func Hold(s *Store) (release func()) {
 	begun, end, done := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = s.write(context.Background(), func(statements) error {
-			close(begun)
-			<-end
-			return nil
+		_ = s.calls.Do(func() error {
+			return s.writer.write(context.Background(), func(statements) error {
+				close(begun)
+				<-end
+				return nil
+			})
 		})
 	}()
 	<-begun
@@ -35,7 +37,7 @@ func Hold(s *Store) (release func()) {
 
 // WaitQueued returns once n writes wait.
 func WaitQueued(s *Store, n int) {
-	for len(s.queue) < n {
+	for len(s.writer.queue) < n {
 		runtime.Gosched()
 	}
 }

@@ -20,6 +20,7 @@ import (
 	_ "modernc.org/sqlite" // the driver
 
 	"rillkeep.dev/rillkeep/store"
+	"rillkeep.dev/rillkeep/store/internal/rows"
 )
 
 // ErrInUse says that another process, or another Store, has the file open.
@@ -42,9 +43,10 @@ type Config struct {
 
 // Store is a store.Store in an SQLite file.
 type Store struct {
-	lock  *os.File
-	reads *sql.DB
-	*writer
+	lock   *os.File
+	reads  *sql.DB
+	writer *writer
+	calls  rows.Calls
 }
 
 var _ store.Store = (*Store)(nil)
@@ -77,7 +79,7 @@ func open(ctx context.Context, path string, cfg Config) (_ *Store, err error) {
 	}
 	s := &Store{lock: lock}
 	if err := s.connect(ctx, path, cfg); err != nil {
-		return nil, errors.Join(err, s.Close())
+		return nil, errors.Join(err, s.shut())
 	}
 	return s, nil
 }
@@ -122,7 +124,7 @@ func (s *Store) connect(ctx context.Context, path string, cfg Config) error {
 	}
 	s.reads.SetMaxOpenConns(readers)
 	s.reads.SetMaxIdleConns(readers)
-	return s.Ping(ctx)
+	return s.ping(ctx)
 }
 
 func dsn(path string, pragmas ...string) string {
@@ -164,15 +166,22 @@ func migrate(ctx context.Context, db *sql.DB) error {
 
 // Ping reports whether the database can be read.
 func (s *Store) Ping(ctx context.Context) error {
-	var n int
-	if err := s.reads.QueryRowContext(ctx, "SELECT count(*) FROM pragma_user_version").Scan(&n); err != nil {
+	if err := s.calls.Do(func() error { return s.ping(ctx) }); err != nil {
 		return fmt.Errorf("ping database: %w", err)
 	}
 	return nil
 }
 
-// Close waits for calls under way and lets go of the file.
-func (s *Store) Close() error {
+func (s *Store) ping(ctx context.Context) error {
+	var n int
+	return s.reads.QueryRowContext(ctx, "SELECT count(*) FROM pragma_user_version").Scan(&n)
+}
+
+// Close waits for calls under way and lets go of the file. See store.Store.
+func (s *Store) Close(ctx context.Context) error { return s.calls.Close(ctx, s.shut) }
+
+// shut closes what is open, when no call is under way.
+func (s *Store) shut() error {
 	var errs []error
 	if s.reads != nil {
 		errs = append(errs, s.reads.Close())
@@ -180,13 +189,5 @@ func (s *Store) Close() error {
 	if s.writer != nil {
 		errs = append(errs, s.writer.close())
 	}
-	return errors.Join(append(errs, s.release())...)
-}
-
-func (s *Store) release() error {
-	err := s.lock.Close()
-	if errors.Is(err, os.ErrClosed) { // closed before
-		return nil
-	}
-	return err
+	return errors.Join(append(errs, s.lock.Close())...)
 }

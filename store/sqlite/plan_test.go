@@ -8,6 +8,7 @@ import (
 
 	"rillkeep.dev/rillkeep/plane"
 	"rillkeep.dev/rillkeep/store"
+	"rillkeep.dev/rillkeep/store/internal/rows"
 	"rillkeep.dev/rillkeep/store/sqlite"
 )
 
@@ -23,24 +24,27 @@ func TestStatementsUseIndexes(t *testing.T) {
 		"list of live ones": {Status: plane.StatusStreaming, Prefix: "s4"}, "list of failed ones": {Status: plane.StatusError},
 		"list of complete ones": {Status: plane.StatusComplete, After: "s3"}, "list of a prefix": {Prefix: "s42"},
 	} {
-		where, _ := q.Where("?")
+		where, _, err := rows.Where(q, "?")
+		if err != nil {
+			t.Fatal(err)
+		}
 		statements[name] = "SELECT * FROM streams" + where
 	}
 	for name, statement := range statements {
-		rows, err := db.Query("EXPLAIN QUERY PLAN " + parameter.ReplaceAllString(statement, "'$1'"))
+		steps, err := db.Query("EXPLAIN QUERY PLAN " + parameter.ReplaceAllString(statement, "'$1'"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		var plan []string
-		for rows.Next() {
+		for steps.Next() {
 			var id, parent, unused int
 			var detail string
-			if err := rows.Scan(&id, &parent, &unused, &detail); err != nil {
+			if err := steps.Scan(&id, &parent, &unused, &detail); err != nil {
 				t.Fatal(err)
 			}
 			plan = append(plan, detail)
 		}
-		if err := rows.Err(); err != nil {
+		if err := steps.Err(); err != nil {
 			t.Fatal(err)
 		}
 		if text := strings.Join(plan, "\n"); !strings.Contains(text, "SEARCH") || strings.Contains(text, "SCAN streams") ||

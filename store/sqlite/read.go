@@ -4,53 +4,36 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
 	"rillkeep.dev/rillkeep/plane"
 	"rillkeep.dev/rillkeep/store"
+	"rillkeep.dev/rillkeep/store/internal/rows"
 )
-
-// scanner is a *sql.Row or *sql.Rows.
-type scanner interface{ Scan(dest ...any) error }
-
-// scanRow reads rowCols, and what stands before (nil for nothing) and after it.
-func scanRow(from scanner, row *plane.Row, before any, after ...any) error {
-	dest := make([]any, 0, 16)
-	if before != nil {
-		dest = append(dest, before)
-	}
-	dest = append(dest, &row.Seq, &row.Status, &row.Cancel, &row.Token, &row.Epoch, &row.Error)
-	err := from.Scan(append(dest, after...)...)
-	if errors.Is(err, sql.ErrNoRows) {
-		return plane.ErrNotFound
-	}
-	return err
-}
 
 // collect reads all rows of a query.
 func collect[T any](scan func(*sql.Rows) (T, error)) func(*sql.Rows, error) ([]T, error) {
-	return func(rows *sql.Rows, err error) ([]T, error) {
+	return func(found *sql.Rows, err error) ([]T, error) {
 		if err != nil {
 			return nil, err
 		}
-		defer rows.Close()
+		defer found.Close()
 		var all []T
-		for rows.Next() {
-			one, err := scan(rows)
+		for found.Next() {
+			one, err := scan(found)
 			if err != nil {
 				return nil, err
 			}
 			all = append(all, one)
 		}
-		return all, rows.Err()
+		return all, found.Err()
 	}
 }
 
 // row answers a row in the middle of a write.
 func (s statements) row(id string) (row plane.Row, err error) {
-	err = scanRow(s.read.QueryRow(id), &row, nil)
+	err = rows.Scan(s.read.QueryRow(id), &row, nil)
 	return row, err
 }
 
@@ -64,28 +47,32 @@ func (s statements) whole(id string, to int64) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	text, _, err := store.Stretch(append(pieces, store.BodyPiece(0, body)), 0, to)
+	text, _, err := rows.Stretch(append(pieces, rows.BodyPiece(0, body)), 0, to)
 	return text, err
 }
 
-func scanChunk(rows *sql.Rows) (store.Piece, error) {
+func scanChunk(from *sql.Rows) (rows.Piece, error) {
 	var end int64
 	var text string
-	err := rows.Scan(&end, &text)
-	return store.ChunkPiece(end, text), err
+	err := from.Scan(&end, &text)
+	return rows.ChunkPiece(end, text), err
 }
 
 // Read answers a stream's row. See plane.Store.
 func (s *Store) Read(ctx context.Context, id string) (row plane.Row, err error) {
-	if err := scanRow(s.reads.QueryRowContext(ctx, readSQL, id), &row, nil); err != nil {
+	err = s.calls.Do(func() error { return rows.Scan(s.reads.QueryRowContext(ctx, readSQL, id), &row, nil) })
+	if err != nil {
 		return plane.Row{}, fmt.Errorf("read %q: %w", id, err)
 	}
 	return row, nil
 }
 
 // Get answers all of a stream but its text. See store.Store.
-func (s *Store) Get(ctx context.Context, id string) (store.Stream, error) {
-	stream, err := scanStream(s.reads.QueryRowContext(ctx, getSQL, id))
+func (s *Store) Get(ctx context.Context, id string) (stream store.Stream, err error) {
+	err = s.calls.Do(func() error {
+		stream, err = scanStream(s.reads.QueryRowContext(ctx, getSQL, id))
+		return err
+	})
 	if err != nil {
 		return store.Stream{}, fmt.Errorf("get %q: %w", id, err)
 	}
@@ -93,25 +80,28 @@ func (s *Store) Get(ctx context.Context, id string) (store.Stream, error) {
 }
 
 // List answers a page of streams. See store.Store.
-func (s *Store) List(ctx context.Context, q store.Query) ([]store.Stream, error) {
-	if err := q.Check(); err != nil {
+func (s *Store) List(ctx context.Context, q store.Query) (list []store.Stream, err error) {
+	where, args, err := rows.Where(q, "?")
+	if err != nil {
 		return nil, err
 	}
-	where, args := q.Where("?")
-	scan := func(rows *sql.Rows) (store.Stream, error) { return scanStream(rows) }
-	list, err := collect(scan)(s.reads.QueryContext(ctx, listSQL+where, args...))
+	scan := func(from *sql.Rows) (store.Stream, error) { return scanStream(from) }
+	err = s.calls.Do(func() error {
+		list, err = collect(scan)(s.reads.QueryContext(ctx, listSQL+where, args...))
+		return err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("list streams: %w", err)
 	}
 	return list, nil
 }
 
-// scanStream reads streamCols.
-func scanStream(from scanner) (s store.Stream, err error) {
+// scanStream reads rows.StreamColumns.
+func scanStream(from rows.Scanner) (s store.Stream, err error) {
 	var meta sql.NullString
 	var created, updated int64
 	var ended sql.NullInt64
-	err = scanRow(from, &s.Row, &s.ID, &s.HasError, &s.Producer, &meta, &created, &updated, &ended)
+	err = rows.Scan(from, &s.Row, &s.ID, &s.HasError, &s.Producer, &meta, &created, &updated, &ended)
 	if err != nil {
 		return store.Stream{}, err
 	}
@@ -126,8 +116,11 @@ func scanStream(from scanner) (s store.Stream, err error) {
 }
 
 // Text answers a page of durable text. See store.Store.
-func (s *Store) Text(ctx context.Context, id string, from, limit int64) (store.Page, error) {
-	page, err := s.text(ctx, id, from, limit)
+func (s *Store) Text(ctx context.Context, id string, from, limit int64) (page store.Page, err error) {
+	err = s.calls.Do(func() error {
+		page, err = s.text(ctx, id, from, limit)
+		return err
+	})
 	if err != nil {
 		return store.Page{}, fmt.Errorf("read text of %q: %w", id, err)
 	}
@@ -135,7 +128,7 @@ func (s *Store) Text(ctx context.Context, id string, from, limit int64) (store.P
 }
 
 func (s *Store) text(ctx context.Context, id string, from, limit int64) (page store.Page, err error) {
-	from, limit = store.Span(from, limit)
+	from, limit = rows.Window(from, limit)
 	tx, err := s.reads.BeginTx(ctx, nil) // both statements see the same state
 	if err != nil {
 		return page, err
@@ -148,18 +141,18 @@ func (s *Store) text(ctx context.Context, id string, from, limit int64) (page st
 		base     int64
 		body     string
 	)
-	read := tx.QueryRowContext(ctx, pageSQL, id, from, store.MarkEvery, limit+store.MarkEvery+1)
-	if err := scanRow(read, &row, nil, &hasError, &base, &body); err != nil {
+	read := tx.QueryRowContext(ctx, pageSQL, id, from, rows.MarkEvery, limit+rows.MarkEvery+1)
+	if err := rows.Scan(read, &row, nil, &hasError, &base, &body); err != nil {
 		return page, err
 	}
 	pieces, err := collect(scanChunk)(tx.QueryContext(ctx, someSQL, id, from, from+limit))
 	if err != nil {
 		return page, err
 	}
-	return store.NewPage(row, hasError, from, limit, append(pieces, store.BodyPiece(base, body)))
+	return rows.Page(row, hasError, from, limit, append(pieces, rows.BodyPiece(base, body)))
 }
 
 func encodeMarks(body string) (string, error) {
-	marks, err := json.Marshal(store.Marks(body))
+	marks, err := json.Marshal(rows.Marks(body))
 	return string(marks), err
 }

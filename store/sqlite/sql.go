@@ -4,19 +4,15 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+
+	"rillkeep.dev/rillkeep/store/internal/rows"
 )
 
 const (
-	// rowCols is a plane.Row, as scanRow reads it.
-	rowCols = `seq, status, cancel, coalesce(host, ''), epoch, coalesce(error, '')`
-
-	// streamCols is a store.Stream, as scanStream reads it.
-	streamCols = `id, ` + rowCols + `, error IS NOT NULL, coalesce(producer, ''), meta, created_at, updated_at, ended_at`
-
-	readSQL = `SELECT ` + rowCols + ` FROM streams WHERE id = ?1`
+	readSQL = `SELECT ` + rows.Columns + ` FROM streams WHERE id = ?1`
 
 	foundSQL = `
-		SELECT ` + rowCols + `, body <> '' OR EXISTS (SELECT 1 FROM chunks WHERE stream_id = ?1)
+		SELECT ` + rows.Columns + `, body <> '' OR EXISTS (SELECT 1 FROM chunks WHERE stream_id = ?1)
 		FROM streams WHERE id = ?1`
 
 	leftSQL = `SELECT EXISTS (SELECT 1 FROM chunks WHERE stream_id = ?1)`
@@ -59,15 +55,15 @@ const (
 		UPDATE streams SET status = 'interrupted', updated_at = ?3, ended_at = ?3
 		WHERE id = ?1 AND host = ?2 AND status = 'streaming'`
 
-	// orphansSQL: ?1 and ?2 as store.Orphans gives them.
+	// orphansSQL: ?1 and ?2 as rows.Orphans gives them.
 	orphansSQL = `
 		SELECT id, host FROM streams
 		WHERE status = 'streaming' AND status <> 'complete'
 			AND substr(host, 1, length(?1)) = ?1 AND substr(host, 1, length(?2)) <> ?2
 		ORDER BY id`
 
-	getSQL  = `SELECT ` + streamCols + ` FROM streams WHERE id = ?1`
-	listSQL = `SELECT ` + streamCols + ` FROM streams`
+	getSQL  = `SELECT ` + rows.StreamColumns + ` FROM streams WHERE id = ?1`
+	listSQL = `SELECT ` + rows.StreamColumns + ` FROM streams`
 
 	bodySQL   = `SELECT body FROM streams WHERE id = ?1`
 	chunksSQL = `SELECT seq, text FROM chunks WHERE stream_id = ?1 ORDER BY seq`
@@ -75,7 +71,7 @@ const (
 	// pageSQL: ?1 id, ?2 from, ?3 characters between two marks, ?4 characters
 	// that hold the page and reach it from the mark below.
 	pageSQL = `
-		SELECT ` + rowCols + `, error IS NOT NULL,
+		SELECT ` + rows.Columns + `, error IS NOT NULL,
 			CASE mark WHEN 0 THEN 0 ELSE json_extract(marks, '$[' || (mark - 1) || ']') END,
 			substr(body, mark * ?3 + 1, ?4)
 		FROM (SELECT *, (SELECT count(*) FROM json_each(marks) WHERE value <= ?2) AS mark FROM streams WHERE id = ?1)`

@@ -15,6 +15,7 @@ import (
 
 	"rillkeep.dev/rillkeep/plane"
 	"rillkeep.dev/rillkeep/store"
+	"rillkeep.dev/rillkeep/store/internal/rows"
 	"rillkeep.dev/rillkeep/store/sqlite"
 	"rillkeep.dev/rillkeep/store/storetest"
 )
@@ -33,12 +34,18 @@ func open(tb testing.TB, path string, cfg sqlite.Config) *sqlite.Store {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	tb.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			tb.Errorf("close: %v", err)
-		}
-	})
+	tb.Cleanup(func() { shut(tb, s) })
 	return s
+}
+
+// shut closes a store, which tests' contexts do not live to see.
+func shut(tb testing.TB, s store.Store) {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if err := s.Close(ctx); err != nil {
+		tb.Errorf("close: %v", err)
+	}
 }
 
 // raw is the file past the store.
@@ -82,17 +89,17 @@ func (b *backdoor) Row(id string) (storetest.Row, bool) {
 			*to = time.UnixMicro(from.Int64)
 		}
 	}
-	rows, err := b.db.Query("SELECT seq, text FROM chunks WHERE stream_id = ? ORDER BY seq", id)
+	chunks, err := b.db.Query("SELECT seq, text FROM chunks WHERE stream_id = ? ORDER BY seq", id)
 	if err != nil {
 		b.tb.Fatal(err)
 	}
-	defer rows.Close()
-	for rows.Next() {
+	defer chunks.Close()
+	for chunks.Next() {
 		var c plane.Chunk
-		errs = append(errs, rows.Scan(&c.Seq, &c.Text))
+		errs = append(errs, chunks.Scan(&c.Seq, &c.Text))
 		row.Chunks = append(row.Chunks, c)
 	}
-	if err := errors.Join(append(errs, rows.Err())...); err != nil {
+	if err := errors.Join(append(errs, chunks.Err())...); err != nil {
 		b.tb.Fatal(err)
 	}
 	return row, ok
@@ -105,7 +112,7 @@ func (b *backdoor) Edit(id string, edit func(*storetest.Row)) {
 		row.Status = plane.StatusPending
 	}
 	edit(&row)
-	marks, err := json.Marshal(store.Marks(row.Body))
+	marks, err := json.Marshal(rows.Marks(row.Body))
 	if err != nil {
 		b.tb.Fatal(err)
 	}
@@ -148,9 +155,7 @@ func TestAFileIsOneStoresAlone(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	}
-	if err := first.Close(); err != nil {
-		t.Fatal(err)
-	}
+	shut(t, first)
 	open(t, dir, sqlite.Config{})
 }
 
@@ -178,9 +183,7 @@ func TestWhatWasWrittenIsThereAfterReopening(t *testing.T) {
 	if row, err = s.Append(t.Context(), plane.Slice{ID: "s", Token: row.Token, Seq: 3, Text: "abc"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	shut(t, s)
 	s = open(t, dir, sqlite.Config{})
 	page, err := s.Text(t.Context(), "s", 0, 0)
 	if err != nil || page.Text != "abc" || page.Row != row {
@@ -199,9 +202,7 @@ func TestCommitsWaitForTheDiskUnlessToldOtherwise(t *testing.T) {
 
 func TestANewerReleasesTablesAreRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.db")
-	if err := open(t, path, sqlite.Config{}).Close(); err != nil {
-		t.Fatal(err)
-	}
+	shut(t, open(t, path, sqlite.Config{}))
 	if _, err := raw(t, path).Exec("PRAGMA user_version = 99"); err != nil {
 		t.Fatal(err)
 	}
@@ -276,11 +277,7 @@ func TestClosingAnswersThoseWhoWait(t *testing.T) {
 		})
 	}
 	sqlite.WaitQueued(s, 256)
-	all.Go(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	all.Go(func() { shut(t, s) })
 	release()
 	all.Wait()
 
@@ -290,6 +287,35 @@ func TestClosingAnswersThoseWhoWait(t *testing.T) {
 			t.Errorf("%d was answered %v and is read back with %v", n, err, missing)
 		}
 	}
+}
+
+func TestClosingWaitsForACallAsLongAsItsContextLasts(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, sqlite.Config{NoSync: true})
+	release := sqlite.Hold(s)
+	var row plane.Row
+	var err error
+	var call sync.WaitGroup
+	call.Go(func() { row, err = s.Open(t.Context(), plane.Claim{ID: "s", Node: "n1/boot1"}) })
+	sqlite.WaitQueued(s, 1)
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if err := s.Close(ended); !errors.Is(err, context.Canceled) {
+		t.Errorf("close: %v", err)
+	}
+	if _, err := s.Read(t.Context(), "s"); err == nil || errors.Is(err, plane.ErrNotFound) {
+		t.Errorf("a call began: %v", err)
+	}
+	if _, err := sqlite.Open(t.Context(), dir, sqlite.Config{}); !errors.Is(err, sqlite.ErrInUse) {
+		t.Errorf("the file was let go of: %v", err)
+	}
+	release()
+	call.Wait()
+	if err != nil || row.Epoch != 1 {
+		t.Errorf("the call under way: %+v, %v", row, err)
+	}
+	shut(t, s)
+	open(t, dir, sqlite.Config{})
 }
 
 func BenchmarkAppend(b *testing.B) {

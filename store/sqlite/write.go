@@ -9,14 +9,17 @@ import (
 
 	"rillkeep.dev/rillkeep/plane"
 	"rillkeep.dev/rillkeep/store"
+	"rillkeep.dev/rillkeep/store/internal/rows"
 )
 
 // change runs do as a write and answers the row that it leaves.
 func (s *Store) change(ctx context.Context, verb, id string, do func(statements) (plane.Row, error)) (plane.Row, error) {
 	var row plane.Row
-	err := s.write(ctx, func(stmt statements) (err error) {
-		row, err = do(stmt)
-		return err
+	err := s.calls.Do(func() error {
+		return s.writer.write(ctx, func(stmt statements) (err error) {
+			row, err = do(stmt)
+			return err
+		})
 	})
 	if err != nil {
 		return plane.Row{}, fmt.Errorf("%s %q: %w", verb, id, err)
@@ -35,8 +38,8 @@ func (s statements) claimFor(claim plane.Claim) (plane.Row, error) {
 		meta = new(string(claim.Meta))
 	}
 	now, producer := now(), store.Sound(claim.Producer)
-	var found store.Found
-	err := scanRow(s.found.QueryRow(claim.ID), &found.Row, nil, &found.HasText)
+	var found rows.Found
+	err := rows.Scan(s.found.QueryRow(claim.ID), &found.Row, nil, &found.HasText)
 	if errors.Is(err, plane.ErrNotFound) {
 		var left bool
 		if err := s.left.QueryRow(claim.ID).Scan(&left); err != nil {
@@ -45,7 +48,7 @@ func (s statements) claimFor(claim plane.Claim) (plane.Row, error) {
 		if left {
 			return plane.Row{}, fmt.Errorf("%w: chunk rows are left of it", plane.ErrExists)
 		}
-		if _, err := s.create.Exec(claim.ID, store.Token(claim.Node, 1), producer, meta, now); err != nil {
+		if _, err := s.create.Exec(claim.ID, rows.Token(claim.Node, 1), producer, meta, now); err != nil {
 			return plane.Row{}, err
 		}
 		return s.row(claim.ID)
@@ -53,12 +56,12 @@ func (s statements) claimFor(claim plane.Claim) (plane.Row, error) {
 	if err != nil {
 		return plane.Row{}, err
 	}
-	own, err := store.Judge(claim.Node, found)
+	own, err := rows.Judge(claim.Node, found)
 	if own || err != nil {
 		return found.Row, err
 	}
 	epoch := found.Epoch + 1
-	if _, err := s.claim.Exec(claim.ID, store.Token(claim.Node, epoch), epoch, producer, meta, now); err != nil {
+	if _, err := s.claim.Exec(claim.ID, rows.Token(claim.Node, epoch), epoch, producer, meta, now); err != nil {
 		return plane.Row{}, err
 	}
 	return s.row(claim.ID)
@@ -66,7 +69,7 @@ func (s statements) claimFor(claim plane.Claim) (plane.Row, error) {
 
 // Append adds a slice as a chunk row. See plane.Store.
 func (s *Store) Append(ctx context.Context, slice plane.Slice) (plane.Row, error) {
-	if err := store.Spans(slice.From, slice.Seq, slice.Text); err != nil {
+	if err := rows.CheckLength(slice.From, slice.Seq, slice.Text); err != nil {
 		return plane.Row{}, fmt.Errorf("append to %q: %w", slice.ID, err)
 	}
 	return s.change(ctx, "append to", slice.ID, func(stmt statements) (plane.Row, error) {
@@ -96,7 +99,7 @@ func (s *Store) Cancel(ctx context.Context, id string) (plane.Row, error) {
 
 // Seal writes the end of a stream. See plane.Store.
 func (s *Store) Seal(ctx context.Context, seal plane.Seal) (plane.Row, error) {
-	if err := store.Spans(seal.Base, seal.Seq, seal.Text); err != nil {
+	if err := rows.CheckLength(seal.Base, seal.Seq, seal.Text); err != nil {
 		return plane.Row{}, fmt.Errorf("seal %q: %w", seal.ID, err)
 	}
 	return s.change(ctx, "seal", seal.ID, func(stmt statements) (plane.Row, error) {
@@ -137,7 +140,15 @@ func (s statements) fold(seal plane.Seal, body string) error {
 }
 
 // Interrupt seals what earlier runs of a node left streaming. See store.Store.
-func (s *Store) Interrupt(ctx context.Context, node, incarnation string) (int, error) {
+func (s *Store) Interrupt(ctx context.Context, node, incarnation string) (count int, err error) {
+	err = s.calls.Do(func() error {
+		count, err = s.interruptAll(ctx, node, incarnation)
+		return err
+	})
+	return count, err
+}
+
+func (s *Store) interruptAll(ctx context.Context, node, incarnation string) (int, error) {
 	orphans, err := s.orphans(ctx, node, incarnation)
 	if err != nil {
 		return 0, err
@@ -146,7 +157,7 @@ func (s *Store) Interrupt(ctx context.Context, node, incarnation string) (int, e
 	var failed []error
 	for _, o := range orphans {
 		var done bool
-		err := s.write(ctx, func(stmt statements) (err error) {
+		err := s.writer.write(ctx, func(stmt statements) (err error) {
 			done, err = stmt.interruptOne(o.id, o.token)
 			return err
 		})
@@ -163,12 +174,12 @@ func (s *Store) Interrupt(ctx context.Context, node, incarnation string) (int, e
 type orphan struct{ id, token string }
 
 func (s *Store) orphans(ctx context.Context, node, incarnation string) ([]orphan, error) {
-	all, but, err := store.Orphans(node, incarnation)
+	all, but, err := rows.Orphans(node, incarnation)
 	if err != nil {
 		return nil, err
 	}
-	list, err := collect(func(rows *sql.Rows) (o orphan, err error) {
-		err = rows.Scan(&o.id, &o.token)
+	list, err := collect(func(from *sql.Rows) (o orphan, err error) {
+		err = from.Scan(&o.id, &o.token)
 		return o, err
 	})(s.reads.QueryContext(ctx, orphansSQL, all, but))
 	if err != nil {

@@ -5,15 +5,12 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"sync"
 )
 
 const (
 	queueSize = 256 // writes that may wait; a further one waits for room
 	batchSize = 64  // writes in one transaction
 )
-
-var errClosed = errors.New("database is closed")
 
 // writer is the one goroutine that writes. It takes all writes that wait into
 // one transaction and answers them after its commit; one that fails is undone
@@ -23,11 +20,8 @@ type writer struct {
 	conn  *sql.Conn
 	stmt  statements
 	queue chan *job
-
-	once    sync.Once
-	closing chan struct{} // closed when no more writes are taken
-	done    chan struct{} // closed when the goroutine has ended
-	err     error         // of the closing; read after done
+	done  chan struct{} // closed when the goroutine has ended
+	err   error         // of the closing; read after done
 }
 
 // job is one write.
@@ -43,8 +37,7 @@ func newWriter(ctx context.Context, db *sql.DB) (*writer, error) {
 		return nil, err
 	}
 	w := &writer{
-		db: db, conn: conn,
-		queue: make(chan *job, queueSize), closing: make(chan struct{}), done: make(chan struct{}),
+		db: db, conn: conn, queue: make(chan *job, queueSize), done: make(chan struct{}),
 	}
 	if w.stmt, err = prepare(ctx, conn); err != nil {
 		return nil, errors.Join(err, conn.Close())
@@ -59,58 +52,32 @@ func newWriter(ctx context.Context, db *sql.DB) (*writer, error) {
 func (w *writer) write(ctx context.Context, do func(statements) error) error {
 	j := &job{ctx: ctx, do: do, result: make(chan error, 1)}
 	select {
-	case <-w.closing:
-		return errClosed
-	default:
-	}
-	select {
 	case w.queue <- j:
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-w.closing:
-		return errClosed
 	}
 	select {
 	case err := <-j.result:
 		return err
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-w.done:
-		select {
-		case err := <-j.result:
-			return err
-		default:
-			return errClosed
-		}
 	}
 }
 
-// close answers the writes that wait, ends the goroutine and closes the
-// connection.
+// close ends the goroutine and closes the connection, when nobody writes any
+// more. What a caller that left has queued is still looked at.
 func (w *writer) close() error {
-	w.once.Do(func() { close(w.closing) })
+	close(w.queue)
 	<-w.done
 	return w.err
 }
 
 func (w *writer) run() {
 	defer close(w.done)
-	for {
-		select {
-		case j := <-w.queue:
-			w.commit(w.collect(j))
-			continue
-		case <-w.closing:
-		}
-		select {
-		case j := <-w.queue: // it came before the closing
-			w.commit(w.collect(j))
-			continue
-		default:
-		}
-		w.err = errors.Join(w.conn.Close(), w.db.Close())
-		return
+	for j := range w.queue {
+		w.commit(w.collect(j))
 	}
+	w.err = errors.Join(w.conn.Close(), w.db.Close())
 }
 
 // collect adds to first what waits already.
@@ -118,7 +85,10 @@ func (w *writer) collect(first *job) []*job {
 	jobs := []*job{first}
 	for len(jobs) < batchSize {
 		select {
-		case j := <-w.queue:
+		case j, ok := <-w.queue:
+			if !ok {
+				return jobs
+			}
 			jobs = append(jobs, j)
 		default:
 			return jobs

@@ -12,6 +12,7 @@ import (
 
 	"rillkeep.dev/rillkeep/plane"
 	"rillkeep.dev/rillkeep/store"
+	"rillkeep.dev/rillkeep/store/internal/rows"
 )
 
 // Memory is a store.Store that keeps its rows in memory and fails as it is
@@ -29,12 +30,13 @@ type Memory struct {
 	// RejectNUL makes a write whose text holds NUL fail, as Postgres does.
 	RejectNUL bool
 
+	underWay rows.Calls
+
 	mu     sync.Mutex // guards below
 	rows   map[string]*Row
 	chunks map[string][]plane.Chunk
 	faults faults
 	calls  []Call
-	closed bool
 }
 
 var (
@@ -126,10 +128,10 @@ func (m *Memory) owned(r *Row, token string) bool {
 	return r.Status == plane.StatusStreaming && (m.NoTokens || r.Token == token)
 }
 
-func (m *Memory) found(id string, r *Row) store.Found {
+func (m *Memory) found(id string, r *Row) rows.Found {
 	row := m.row(r)
 	row.Token = r.Token // a claim of our own is known by it, shown or not
-	return store.Found{Row: row, NullSeq: r.NullSeq, HasText: r.Body != "" || len(m.chunks[id]) > 0}
+	return rows.Found{Row: row, NullSeq: r.NullSeq, HasText: r.Body != "" || len(m.chunks[id]) > 0}
 }
 
 // probe is the first half of Open under the lock: own is a claim of the node's
@@ -138,7 +140,7 @@ func (m *Memory) probe(c plane.Claim) (row plane.Row, own bool, err error) {
 	r, err := m.find(c.ID)
 	switch {
 	case err == nil:
-		own, err = store.Judge(c.Node, m.found(c.ID, r))
+		own, err = rows.Judge(c.Node, m.found(c.ID, r))
 		return m.row(r), own, err
 	case m.MustExist:
 		return plane.Row{}, false, err
@@ -153,7 +155,7 @@ func (m *Memory) probe(c plane.Claim) (row plane.Row, own bool, err error) {
 func (m *Memory) claim(c plane.Claim) (plane.Row, error) {
 	row, own, err := m.probe(c)
 	if err != nil && m.rows[c.ID] != nil {
-		own, err = store.JudgeLost(c.Node, m.found(c.ID, m.rows[c.ID]))
+		own, err = rows.JudgeLost(c.Node, m.found(c.ID, m.rows[c.ID]))
 	}
 	if own || err != nil {
 		return row, err
@@ -164,7 +166,7 @@ func (m *Memory) claim(c plane.Claim) (plane.Row, error) {
 	r := m.rows[c.ID]
 	r.Cancel = r.Cancel && !r.Status.Ended()
 	r.Status, r.Epoch = plane.StatusStreaming, r.Epoch+1
-	r.Token = store.Token(c.Node, r.Epoch)
+	r.Token = rows.Token(c.Node, r.Epoch)
 	r.Error, r.HasError, r.Ended, r.Updated = "", false, time.Time{}, time.Now()
 	r.Producer = cmp.Or(store.Sound(c.Producer), r.Producer)
 	if c.Meta != nil {
@@ -195,7 +197,7 @@ func (m *Memory) seal(seal plane.Seal) (plane.Row, error) {
 		}
 		return m.row(r), nil
 	}
-	below, _, err := store.Stretch(m.pieces(seal.ID, r), 0, seal.Base)
+	below, _, err := rows.Stretch(m.pieces(seal.ID, r), 0, seal.Base)
 	if err != nil {
 		return plane.Row{}, err
 	}
@@ -218,10 +220,10 @@ func (m *Memory) fold(id string, r *Row, status plane.Status, body string, seq i
 	delete(m.chunks, id)
 }
 
-func (m *Memory) pieces(id string, r *Row) []store.Piece {
-	pieces := []store.Piece{store.BodyPiece(0, r.Body)}
+func (m *Memory) pieces(id string, r *Row) []rows.Piece {
+	pieces := []rows.Piece{rows.BodyPiece(0, r.Body)}
 	for _, c := range m.chunks[id] {
-		pieces = append(pieces, store.ChunkPiece(c.Seq, c.Text))
+		pieces = append(pieces, rows.ChunkPiece(c.Seq, c.Text))
 	}
 	return pieces
 }
@@ -232,7 +234,7 @@ func (m *Memory) interrupt(all, but string) (count int) {
 		if r.Status != plane.StatusStreaming || !strings.HasPrefix(r.Token, all) || strings.HasPrefix(r.Token, but) {
 			continue
 		}
-		body, _, err := store.Stretch(m.pieces(id, r), 0, r.Seq)
+		body, _, err := rows.Stretch(m.pieces(id, r), 0, r.Seq)
 		if err == nil {
 			m.fold(id, r, plane.StatusInterrupted, body, r.Seq)
 		} else {
@@ -252,7 +254,7 @@ func (m *Memory) list(q store.Query) []store.Stream {
 			list = append(list, m.stream(id, r))
 		}
 	}
-	return list[:min(len(list), q.Max())]
+	return list[:min(len(list), rows.MostOf(q))]
 }
 
 func (m *Memory) stream(id string, r *Row) store.Stream {

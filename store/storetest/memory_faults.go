@@ -17,8 +17,6 @@ var (
 	ErrNUL     = errors.New("text holds NUL")
 )
 
-var errClosed = errors.New("store is closed")
-
 // faults are what a Memory was told. Its mutex guards them.
 type faults struct {
 	writeLatency, readLatency       time.Duration
@@ -89,7 +87,11 @@ func (m *Memory) Calls() []Call {
 
 // answer runs a call and logs how it was answered.
 func answer[T any](m *Memory, call Call, do func() (T, error)) (T, error) {
-	result, err := do()
+	var result T
+	err := m.underWay.Do(func() (err error) {
+		result, err = do()
+		return err
+	})
 	call.Outcome, call.At = "ok", time.Now()
 	if err != nil {
 		result = *new(T)
@@ -106,11 +108,8 @@ func answer[T any](m *Memory, call Call, do func() (T, error)) (T, error) {
 // holds no lock, so that virtual time can pass.
 func (m *Memory) wait(ctx context.Context, of func(faults) time.Duration) error {
 	m.mu.Lock()
-	f, closed := m.faults, m.closed
+	f := m.faults
 	m.mu.Unlock()
-	if closed {
-		return errClosed
-	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 
 	"rillkeep.dev/rillkeep/plane"
 	"rillkeep.dev/rillkeep/store"
+	"rillkeep.dev/rillkeep/store/internal/rows"
 )
 
 // Open claims a stream. See plane.Store.
@@ -27,7 +28,7 @@ func (m *Memory) Open(ctx context.Context, claim plane.Claim) (plane.Row, error)
 func (m *Memory) Append(ctx context.Context, slice plane.Slice) (plane.Row, error) {
 	call := Call{Kind: "append", ID: slice.ID, From: slice.From, Seq: slice.Seq, Text: slice.Text}
 	return answer(m, call, func() (plane.Row, error) {
-		if err := store.Spans(slice.From, slice.Seq, slice.Text); err != nil {
+		if err := rows.CheckLength(slice.From, slice.Seq, slice.Text); err != nil {
 			return plane.Row{}, err
 		}
 		row, err := write(ctx, m, call, func() (plane.Row, error) { return m.add(slice) })
@@ -42,7 +43,7 @@ func (m *Memory) Append(ctx context.Context, slice plane.Slice) (plane.Row, erro
 func (m *Memory) Seal(ctx context.Context, seal plane.Seal) (plane.Row, error) {
 	call := Call{Kind: "seal", ID: seal.ID, From: seal.From, Seq: seal.Seq, Text: seal.Text}
 	return answer(m, call, func() (plane.Row, error) {
-		if err := store.Spans(seal.Base, seal.Seq, seal.Text); err != nil {
+		if err := rows.CheckLength(seal.Base, seal.Seq, seal.Text); err != nil {
 			return plane.Row{}, err
 		}
 		return write(ctx, m, call, func() (plane.Row, error) { return m.seal(seal) })
@@ -77,8 +78,8 @@ func (m *Memory) Get(ctx context.Context, id string) (store.Stream, error) {
 // Text answers a page of text. See store.Store.
 func (m *Memory) Text(ctx context.Context, id string, from, limit int64) (store.Page, error) {
 	return look(ctx, m, "text", id, func(r *Row) (store.Page, error) {
-		from, limit := store.Span(from, limit)
-		return store.NewPage(m.row(r), r.HasError, from, limit, m.pieces(id, r))
+		from, limit := rows.Window(from, limit)
+		return rows.Page(m.row(r), r.HasError, from, limit, m.pieces(id, r))
 	})
 }
 
@@ -98,7 +99,7 @@ func look[T any](ctx context.Context, m *Memory, kind, id string, do func(*Row) 
 // List answers a page of streams. See store.Store.
 func (m *Memory) List(ctx context.Context, q store.Query) ([]store.Stream, error) {
 	return answer(m, Call{Kind: "list"}, func() ([]store.Stream, error) {
-		if err := q.Check(); err != nil {
+		if err := rows.CheckQuery(q); err != nil {
 			return nil, err
 		}
 		return read(ctx, m, func() ([]store.Stream, error) { return m.list(q), nil })
@@ -109,7 +110,7 @@ func (m *Memory) List(ctx context.Context, q store.Query) ([]store.Stream, error
 func (m *Memory) Interrupt(ctx context.Context, node, incarnation string) (int, error) {
 	call := Call{Kind: "interrupt"}
 	return answer(m, call, func() (int, error) {
-		all, but, err := store.Orphans(node, incarnation)
+		all, but, err := rows.Orphans(node, incarnation)
 		if err != nil {
 			return 0, err
 		}
@@ -119,14 +120,13 @@ func (m *Memory) Interrupt(ctx context.Context, node, incarnation string) (int, 
 
 // Ping is a read of nothing.
 func (m *Memory) Ping(ctx context.Context) error {
-	_, err := read(ctx, m, func() (struct{}, error) { return struct{}{}, nil })
-	return err
+	return m.underWay.Do(func() error {
+		_, err := read(ctx, m, func() (struct{}, error) { return struct{}{}, nil })
+		return err
+	})
 }
 
-// Close makes all later calls fail.
-func (m *Memory) Close() error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.closed = true
-	return nil
+// Close waits for calls under way. See store.Store.
+func (m *Memory) Close(ctx context.Context) error {
+	return m.underWay.Close(ctx, func() error { return nil })
 }

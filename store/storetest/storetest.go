@@ -32,8 +32,9 @@ func Run(t *testing.T, open func(testing.TB) store.Store) {
 		name string
 		run  func(*testing.T, func(testing.TB) backed)
 	}{
-		{"open", testOpen}, {"append", testAppend}, {"seal", testSeal}, {"cancel", testCancel},
-		{"text", testText}, {"list", testList}, {"interrupt", testInterrupt}, {"row", testRow},
+		{"open", testOpen}, {"append", testAppend}, {"append changes nothing", testIdleAppend},
+		{"seal", testSeal}, {"seal changes nothing", testIdleSeal}, {"ending", testEnding}, {"cancel", testCancel},
+		{"text", testText}, {"list", testList}, {"row", testRow}, {"interrupt", testInterrupt}, {"close", testClose},
 	} {
 		t.Run(part.name, func(t *testing.T) {
 			part.run(t, func(tb testing.TB) backed {

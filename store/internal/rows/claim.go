@@ -1,4 +1,4 @@
-package store
+package rows
 
 import (
 	"fmt"
@@ -12,6 +12,17 @@ import (
 // is named node/incarnation.
 func Token(node string, epoch int64) string {
 	return node + "/" + strconv.FormatInt(epoch, 10)
+}
+
+// Orphans gives the beginnings of owner tokens by which Interrupt picks rows:
+// those that begin with all, unless they begin with but.
+func Orphans(node, incarnation string) (all, but string, err error) {
+	for _, name := range []string{node, incarnation} {
+		if name == "" || strings.Contains(name, "/") {
+			return "", "", fmt.Errorf("interrupt: %q is no name of a node or an incarnation", name)
+		}
+	}
+	return node + "/", node + "/" + incarnation + "/", nil
 }
 
 // Found is a row as an open finds it.
@@ -48,31 +59,4 @@ func JudgeLost(node string, row Found) (own bool, err error) {
 		return own, err
 	}
 	return false, fmt.Errorf("%w: it is %s under %q", plane.ErrLostRace, row.Status, row.Token)
-}
-
-// Orphans gives the beginnings of owner tokens by which Interrupt picks rows:
-// those that begin with all, unless they begin with but.
-func Orphans(node, incarnation string) (all, but string, err error) {
-	for _, name := range []string{node, incarnation} {
-		if name == "" || strings.Contains(name, "/") {
-			return "", "", fmt.Errorf("interrupt: %q is no name of a node or an incarnation", name)
-		}
-	}
-	return node + "/", node + "/" + incarnation + "/", nil
-}
-
-// Sound makes free text storable as the text of a stream is by the time it gets
-// here: what is not UTF-8 becomes U+FFFD, and so does NUL, which Postgres
-// refuses.
-func Sound(s string) string {
-	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
-}
-
-// Spans reports an error unless text is as long as its offsets say. A row whose
-// length is not its text's could never be read again.
-func Spans(from, seq int64, text string) error {
-	if n := plane.Units(text); from < 0 || n != seq-from {
-		return fmt.Errorf("text of %d units does not span %d to %d", n, from, seq)
-	}
-	return nil
 }

@@ -1,4 +1,4 @@
-package store
+package rows
 
 import (
 	"cmp"
@@ -8,45 +8,6 @@ import (
 
 	"rillkeep.dev/rillkeep/plane"
 )
-
-const (
-	DefaultPage int64 = 64 << 10 // units in a page that asks for no number
-	MaxPage     int64 = 1 << 20  // units in the largest page
-)
-
-// MarkEvery is how many characters (code points) lie between two marks.
-const MarkEvery = 32 << 10
-
-// Marks answers the offset of every MarkEvery-th character of body but the
-// first. Databases address text by character, readers by UTF-16 unit: with the
-// marks beside it a page of a large body is found without reading all of it.
-// Character k*MarkEvery is at offset marks[k-1].
-func Marks(body string) []int64 {
-	marks := []int64{}
-	var units int64
-	var chars int
-	for _, r := range body {
-		if chars == MarkEvery {
-			marks = append(marks, units)
-			chars = 0
-		}
-		chars++
-		units++
-		if r > 0xFFFF {
-			units++
-		}
-	}
-	return marks
-}
-
-// Span clamps what Text was asked for, as far as the length of the text does
-// not matter.
-func Span(from, limit int64) (int64, int64) {
-	if limit <= 0 {
-		limit = DefaultPage
-	}
-	return max(from, 0), min(limit, MaxPage)
-}
 
 // Piece is a stretch of stored text. Pieces may come in any order and overlap.
 type Piece struct {
@@ -64,23 +25,14 @@ func ChunkPiece(end int64, text string) Piece {
 	return Piece{From: end - plane.Units(text), End: end, Text: text}
 }
 
-// NewPage makes the page that was asked for with from and limit, which Span
-// gave, of a row and the pieces of its text around there.
-func NewPage(row plane.Row, hasError bool, from, limit int64, pieces []Piece) (Page, error) {
-	page := Page{Row: row, HasError: hasError, From: min(from, row.Seq)}
-	to := min(page.From+limit, row.Seq)
-	var err error
-	page.Text, page.From, err = Stretch(pieces, page.From, to)
-	if err != nil {
-		return Page{}, err
-	}
-	return page, nil
-}
-
 // Stretch answers the text from offset from to offset to, each rounded down to
 // where a character begins, but never to nothing; and where it begins. Each
 // piece counts where it lies, so that one that is covered adds nothing and
 // one that is missing is a plane.HoleError.
+//
+// Of a whole text it makes what plane.Assemble does. That one reads what any
+// database holds, halves of pairs included, and so far as there is no hole;
+// this one reads a part, of characters, and never cuts or mends one.
 func Stretch(pieces []Piece, from, to int64) (text string, at int64, err error) {
 	pieces = slices.SortedStableFunc(slices.Values(pieces), func(a, b Piece) int { return cmp.Compare(a.From, b.From) })
 	var parts []string
@@ -126,15 +78,6 @@ func Stretch(pieces []Piece, from, to int64) (text string, at int64, err error) 
 // index returns the byte of s at offset off, and the offset of that byte: off,
 // or one less where off lies between the halves of a pair. off is within s.
 func index(s string, off int64) (at int, start int64) {
-	for i, r := range s {
-		size := int64(1)
-		if r > 0xFFFF {
-			size = 2
-		}
-		if start+size > off {
-			return i, start
-		}
-		start += size
-	}
-	return len(s), start
+	at = len(s) - len(plane.Skip(s, off))
+	return at, plane.Units(s[:at])
 }

@@ -1,0 +1,241 @@
+package main
+
+import (
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"rillkeep.dev/rillkeep/plane"
+	"rillkeep.dev/rillkeep/router/wire"
+	"rillkeep.dev/rillkeep/store/postgres/pgtest"
+)
+
+func TestServePrintsItsAddressAndCommandsThatWork(t *testing.T) {
+	t.Parallel()
+	p, url := serve(t)
+	var lines []string
+	for line := range strings.Lines(p.out.String()) {
+		if rest, ok := strings.CutPrefix(line, "  "); ok {
+			lines = append(lines, strings.TrimSpace(rest))
+		}
+	}
+	if len(lines) != 3 || !strings.Contains(p.out.String(), "or open "+url+"/ in a browser.") {
+		t.Fatalf("printed %q", p.out)
+	}
+	push := shell(t, lines[0])
+	if code := push.ended(t); code != 0 || push.out.String() != "" || push.err.String() != "" {
+		t.Errorf("%s: exit %d", lines[0], code)
+	}
+	tail := shell(t, lines[1])
+	if code := tail.ended(t); code != 0 || tail.out.String() != "Hello, stream." {
+		t.Errorf("%s: exit %d, %q", lines[1], code, tail.out)
+	}
+	curl := regexp.MustCompile(`^curl -N '(http://[^']+)'$`).FindStringSubmatch(lines[2])
+	if curl == nil {
+		t.Fatalf("the third command is %s", lines[2])
+	}
+	for _, at := range []struct{ url, want string }{{curl[1], `"text":"Hello, stream."`}, {url + "/", "<html"}, {url + "/readyz", ""}} {
+		resp, err := http.Get(at.url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+		if err != nil || resp.StatusCode != http.StatusOK || !strings.Contains(string(body), at.want) {
+			t.Errorf("GET %s: %s, %q, %v", at.url, resp.Status, body, err)
+		}
+	}
+}
+
+func TestServeWithKeysTellsOfTokens(t *testing.T) {
+	t.Parallel()
+	keys := keysFile(t, secret)
+	p, url := serve(t, "--keys", keys, "--listen", "0.0.0.0:0")
+	if !strings.HasPrefix(url, "http://127.0.0.1:") || !strings.Contains(p.out.String(), "RILLKEEP_TOKEN") ||
+		!strings.Contains(p.out.String(), `curl -N -H "Authorization: Bearer $RILLKEEP_TOKEN" '`+url) {
+		t.Errorf("printed %q", p.out)
+	}
+	if got := at(t, url, strings.NewReader("text"), "push", "m1"); got.code != exitDenied {
+		t.Errorf("push without a token: %+v", got)
+	}
+	token := mint(t, secret, "--ops", "write,read")
+	at(t, url, strings.NewReader("text"), "push", "m1", "--token", token).want(t, 0, "", "")
+	if strings.Contains(p.out.String()+p.err.String(), secret) || strings.Contains(p.err.String(), token) {
+		t.Error("a secret was printed")
+	}
+}
+
+func TestServeDrainsWhenItIsToldToStop(t *testing.T) {
+	t.Parallel()
+	data := t.TempDir()
+	p, url := serve(t, "--data", data)
+	text := strings.Repeat("all of this was said 😀. ", 100)
+	push := launch(t, "push", "m1", "--server", url)
+	if _, err := io.WriteString(push.in, text); err != nil {
+		t.Fatal(err)
+	}
+	waitText(t, url, "m1", text)
+	tail := launch(t, "tail", "m1", "--server", url)
+	tail.printed(t, text)
+	began := time.Now()
+	p.signal(t, syscall.SIGTERM)
+	if code := p.ended(t); code != 0 || time.Since(began) > 20*time.Second {
+		t.Errorf("exit %d after %v", code, time.Since(began))
+	}
+	if code := tail.ended(t); code != exitInterrupted || tail.out.String() != text {
+		t.Errorf("the reader: exit %d, %d bytes of %d", code, len(tail.out.String()), len(text))
+	}
+	if code := push.ended(t); code == 0 {
+		t.Error("the producer was not told")
+	}
+	_, url = serve(t, "--data", data)
+	snap := decoded[wire.Snapshot](t, at(t, url, nil, "show", "--json", "m1").out)
+	if snap.Status != plane.StatusInterrupted || snap.Text != text {
+		t.Errorf("after a restart it is %s with %d units of %d", snap.Status, snap.Seq, plane.Units(text))
+	}
+}
+
+// waitText returns when a stream has the text.
+func waitText(t *testing.T, url, id, text string) result {
+	t.Helper()
+	for deadline := time.Now().Add(patience); ; {
+		got := at(t, url, nil, "show", id)
+		if got.out == text {
+			return got
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s is %+v, want %.80q", id, got, text)
+		}
+	}
+}
+
+func TestServeThatWasKilledKeepsWhatWasDurable(t *testing.T) {
+	t.Parallel()
+	data := t.TempDir()
+	p, url := serve(t, "--data", data)
+	const durable, more = "every 😀 character of this is durable.", " And this may be."
+	post(t, url+"/v1/streams/m1", ``)
+	post(t, url+"/v1/streams/m1/append?from=0", `{"text":"`+durable+`"}`)
+	if got := at(t, url, nil, "flush", "m1"); got.code != 0 {
+		t.Fatalf("flush: %+v", got)
+	}
+	post(t, url+"/v1/streams/m1/append", `{"text":"`+more+`"}`)
+	p.signal(t, os.Kill)
+	p.ended(t)
+
+	_, url = serve(t, "--data", data) // at another address
+	snap := decoded[wire.Snapshot](t, at(t, url, nil, "show", "--json", "m1").out)
+	if snap.Status != plane.StatusInterrupted || !strings.HasPrefix(snap.Text, durable) || !strings.HasPrefix(durable+more, snap.Text) {
+		t.Errorf("it is %s with %q", snap.Status, snap.Text)
+	}
+	if got := at(t, url, nil, "tail", "m1"); got.code != exitInterrupted || got.out != snap.Text {
+		t.Errorf("tail: %+v", got)
+	}
+	if got := at(t, url, nil, "ls", "--status", "streaming", "--json"); got.code != 0 || got.out != "" {
+		t.Errorf("still streaming: %+v", got)
+	}
+}
+
+func TestTailSurvivesItsConnectionAndItsServer(t *testing.T) {
+	t.Parallel()
+	data := t.TempDir()
+	p, url := serve(t, "--data", data)
+	way := openWay(t, strings.TrimPrefix(url, "http://"))
+	post(t, url+"/v1/streams/m1", ``)
+	tail := launch(t, "tail", "m1", "--server", "http://"+way.addr())
+	text := ""
+	for _, piece := range []string{"Before it all, ", "after one 😀 cut, ", "after another, "} {
+		post(t, url+"/v1/streams/m1/append", `{"text":"`+piece+`"}`)
+		text += piece
+		tail.printed(t, text)
+		way.cut()
+	}
+	if got := at(t, url, nil, "flush", "m1"); got.code != 0 {
+		t.Fatalf("flush: %+v", got)
+	}
+	p.signal(t, os.Kill)
+	p.ended(t)
+	way.cut()
+	_, _ = serve(t, "--data", data, "--listen", strings.TrimPrefix(url, "http://"))
+	if code := tail.ended(t); code != exitInterrupted || tail.out.String() != text {
+		t.Errorf("exit %d, printed %q, want %q", code, tail.out, text)
+	}
+	if !strings.Contains(tail.err.String(), "connecting again\n") {
+		t.Errorf("said %q", tail.err)
+	}
+}
+
+func TestServeRefusesWhatCannotBe(t *testing.T) {
+	t.Parallel()
+	data := t.TempDir()
+	p, url := serve(t, "--data", data)
+	addr := strings.TrimPrefix(url, "http://")
+	for name, tt := range map[string]struct {
+		args []string
+		want string
+	}{
+		"another's data":      {[]string{"--data", data, "--listen", "127.0.0.1:0"}, "database is in use"},
+		"another's port":      {[]string{"--listen", addr}, "address already in use\nChoose another address with --listen"},
+		"all without keys":    {[]string{"--listen", "0.0.0.0:0"}, "refuse to listen on \"0.0.0.0:0\" without keys"},
+		"no address":          {[]string{"--listen", "8080"}, "missing port in address"},
+		"no keys":             {[]string{"--listen", "127.0.0.1:0", "--keys", filepath.Join(data, "none")}, "no such file"},
+		"no such database":    {[]string{"--listen", "127.0.0.1:0", "--database", "mysql://u:hush@127.0.0.1/x"}, "postgres:// URL"},
+		"a database not here": {[]string{"--listen", "127.0.0.1:0", "--database", "postgres://u:hush@127.0.0.1:1/x"}, "connection refused"},
+		"a damaged URL":       {[]string{"--listen", "127.0.0.1:0", "--database", "postgres://u:hush@127.0.0.1:port/x"}, "open database"},
+	} {
+		got := launch(t, append([]string{"serve"}, tt.args...)...)
+		code := got.ended(t)
+		if said := got.err.String(); code != exitFailure || !strings.Contains(said, "rillkeep: ") || !strings.Contains(said, tt.want) ||
+			strings.Contains(said, "hush") || strings.Contains(said, "Start a node") || got.out.String() != "" {
+			t.Errorf("%s: exit %d, said %q, want %q", name, code, said, tt.want)
+		}
+	}
+	p.signal(t, os.Interrupt)
+	if code := p.ended(t); code != 0 {
+		t.Errorf("the node that was there: exit %d", code)
+	}
+}
+
+func TestServeKeepsStreamsInPostgres(t *testing.T) {
+	t.Parallel()
+	u, err := url.Parse(pgtest.URL(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const password = "hush-this-password"
+	if _, set := u.User.Password(); !set { // one that the server does not ask for
+		u.User = url.UserPassword(u.User.Username(), password)
+	}
+	secret, _ := u.User.Password()
+	var all []*process
+	for round, args := range [][]string{{"--database", u.String()}, {"RILLKEEP_DATABASE=" + u.String(), "--name", "n1"}} {
+		p, url := serve(t, append(args, "--log-level", "debug", "--data", "not-used")...)
+		all = append(all, p)
+		id := []string{"m1", "m2"}[round]
+		at(t, url, strings.NewReader("kept in 🐘"), "push", id).want(t, 0, "", "")
+		for _, id := range []string{"m1", id} { // the first one outlives its node
+			at(t, url, nil, "tail", id).want(t, 0, "kept in 🐘", "")
+		}
+		p.signal(t, syscall.SIGTERM)
+		if code := p.ended(t); code != 0 {
+			t.Errorf("exit %d", code)
+		}
+		if _, err := os.Stat(filepath.Join(p.cmd.Dir, "not-used")); err == nil {
+			t.Error("it made a folder for data as well")
+		}
+	}
+	help := launch(t, "RILLKEEP_DATABASE="+u.String(), "serve", "--help")
+	help.ended(t)
+	for _, p := range append(all, help) {
+		if printed := p.out.String() + p.err.String(); strings.Contains(printed, secret) {
+			t.Errorf("%v shows the password: %s", p.cmd.Args, printed)
+		}
+	}
+}
