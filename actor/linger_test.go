@@ -1,6 +1,7 @@
 package actor_test
 
 import (
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -54,21 +55,59 @@ func TestAReaderThatJoinedInTimeReadsOnAfterTheLinger(t *testing.T) {
 	})
 }
 
-func TestAStreamWhoseSealFailedLingersToo(t *testing.T) {
+// Until its end is in the store (L), the name of a stream whose seal failed is
+// held: whoever opened it meanwhile would write other text under its token (S).
+func TestAStreamWhoseSealFailedIsSealedWhenTheStoreIsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHost(t, nil)
 		s := h.open("m1", "abc")
-		h.store.FailWrites(8)
+		h.store.FailWrites(1000)
 		if _, err := s.Close(t.Context()); err == nil {
 			t.Fatal("close should fail")
 		}
 		if text, last := h.read("m1", 0); text != "abc" || last.Status != plane.StatusInterrupted || last.Seq != 0 {
 			t.Errorf("read %q and %+v", text, last)
 		}
-		time.Sleep(actor.DefaultLinger)
+		time.Sleep(10 * actor.DefaultLinger)
+		if _, err := h.Open(t.Context(), plane.Claim{ID: "m1"}); !errors.Is(err, plane.ErrOpenHere) {
+			t.Errorf("open while the row is not sealed: %v", err)
+		}
+
+		h.store.Clear()
+		time.Sleep(time.Minute)
 		synctest.Wait()
+		row, err := h.store.Read(t.Context(), "m1")
+		if err != nil || row.Status != plane.StatusInterrupted || row.Seq != 3 {
+			t.Errorf("the row is %+v, %v", row, err)
+		}
 		if _, last := h.read("m1", 0); last.Kind != plane.KindAbsent {
 			t.Errorf("after the linger: read %+v", last)
+		}
+	})
+}
+
+func TestAClaimWhoseAnswerWasLostIsGivenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t, func(c *actor.Config) {
+			c.Plane.Policy = plane.DefaultPolicy()
+			c.Plane.Policy.Retries = 0
+		})
+		h.store.LoseAcks(1)
+		if _, err := h.Open(t.Context(), plane.Claim{ID: "m1"}); err == nil {
+			t.Fatal("open should fail")
+		}
+		h.store.Clear()
+		row, err := h.store.Read(t.Context(), "m1")
+		if err != nil || row.Status != plane.StatusStreaming {
+			t.Fatalf("the row is %+v, %v", row, err)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if row, err = h.store.Read(t.Context(), "m1"); err != nil || row.Status != plane.StatusInterrupted {
+			t.Errorf("the row is %+v, %v", row, err)
+		}
+		if s, err := h.Open(t.Context(), plane.Claim{ID: "m1"}); err != nil || s.Epoch() != 2 {
+			t.Errorf("opened again: %v", err)
 		}
 	})
 }

@@ -36,7 +36,9 @@ func (s *script) start(name string) {
 	if p.Retries != nil {
 		policy.Retries = int(*p.Retries)
 	}
-	cfg := actor.Config{Node: name, Authorize: s.authorizer(p)}
+	// The recorded code repairs nothing: what a script leaves undone must stay so
+	// until its end.
+	cfg := actor.Config{Node: name, Authorize: s.authorizer(p), Repair: 1000 * time.Hour}
 	if p.HostID != "" {
 		cfg.Node = p.HostID
 	}

@@ -24,6 +24,7 @@ const (
 	DefaultLinger     = 30 * time.Second
 	DefaultMaxStreams = 250_000
 	DefaultJoinWait   = 2 * time.Second
+	DefaultRepair     = time.Second
 )
 
 // Config says how a node hosts streams.
@@ -38,6 +39,7 @@ type Config struct {
 	Linger     time.Duration // how long an ended stream can still be joined; 0 means DefaultLinger
 	MaxStreams int           // open and lingering streams at once; 0 means DefaultMaxStreams
 	JoinWait   time.Duration // how long a reader waits for an open being decided; 0 means DefaultJoinWait
+	Repair     time.Duration // before what the store did not take is tried again; 0 means DefaultRepair
 }
 
 // Access is what somebody wants to do.
@@ -75,11 +77,12 @@ func New(cfg Config) (*System, error) {
 		return nil, fmt.Errorf("%w: Authorize is required", plane.ErrPolicy)
 	case cfg.Node == "":
 		return nil, fmt.Errorf("%w: Node is required", plane.ErrPolicy)
-	case cfg.Linger < 0 || cfg.JoinWait < 0 || cfg.MaxStreams < 0:
-		return nil, fmt.Errorf("%w: Linger, JoinWait and MaxStreams must be 0 or more", plane.ErrPolicy)
+	case cfg.Linger < 0 || cfg.JoinWait < 0 || cfg.Repair < 0 || cfg.MaxStreams < 0:
+		return nil, fmt.Errorf("%w: Linger, JoinWait, Repair and MaxStreams must be 0 or more", plane.ErrPolicy)
 	}
 	cfg.Linger = withDefault(cfg.Linger, DefaultLinger)
 	cfg.JoinWait = withDefault(cfg.JoinWait, DefaultJoinWait)
+	cfg.Repair = withDefault(cfg.Repair, DefaultRepair)
 	cfg.MaxStreams = withDefault(cfg.MaxStreams, DefaultMaxStreams)
 	if err := cfg.Plane.Validate(); err != nil {
 		return nil, err
@@ -132,6 +135,9 @@ func (y *System) Open(ctx context.Context, claim plane.Claim) (*plane.Stream, er
 	close(a.decided)
 	y.mu.Unlock()
 
+	if err != nil && !plane.Refused(err) {
+		y.giveBackLater(claim, y.cfg.Repair)
+	}
 	switch {
 	case overtaken && err == nil: // won, but nobody will serve it: give it back
 		_, err = stream.Interrupt(context.WithoutCancel(ctx))
@@ -218,14 +224,23 @@ func (y *System) ended(s *plane.Stream, end plane.Ending) {
 	}
 	a.ended = true
 	y.live--
-	if errors.Is(end.Err, plane.ErrFenced) {
+	switch {
+	case errors.Is(end.Err, plane.ErrFenced):
 		delete(y.active, s.ID())
-		return
+	case end.Err != nil:
+		y.resealLater(a, s, y.cfg.Repair)
+	default:
+		y.retireLater(a, s)
 	}
+}
+
+// retireLater frees the name after the linger. The timer is the activation's,
+// not the name's. y.mu is held.
+func (y *System) retireLater(a *activation, s *plane.Stream) {
 	a.retire = time.AfterFunc(y.cfg.Linger, func() {
 		y.mu.Lock()
 		defer y.mu.Unlock()
-		if y.active[s.ID()] == a { // the timer is the activation's, not the name's
+		if y.active[s.ID()] == a {
 			delete(y.active, s.ID())
 		}
 	})

@@ -6,13 +6,14 @@ import (
 	"iter"
 )
 
-// maxChunk bounds the text of one chunk frame, in bytes.
-const maxChunk = 64 << 10
+// MaxChunk bounds the text of one chunk frame, in bytes. A reader that takes
+// nothing holds one frame at most, and JSON may make six bytes of one.
+const MaxChunk = 16 << 10
 
 // Cursor is one reader of a stream: an offset into the shared text, the newest
 // durable mark it was told, and nothing that grows. However far it falls
 // behind, what it gets next is the text from its offset to the tip, in chunks
-// of at most 64 KiB, then the newest durable mark, then the terminal frame. A
+// of at most MaxChunk, then the newest durable mark, then the terminal frame. A
 // Cursor is for one goroutine.
 type Cursor struct {
 	s      *Stream
@@ -111,8 +112,8 @@ func (c *Cursor) chunk(end int64) Frame {
 	s := c.s
 	from, to := c.pos, end
 	text := s.text.slice(from, to)
-	if len(text) > maxChunk {
-		text = text[:cut(text, maxChunk)]
+	if len(text) > MaxChunk {
+		text = text[:Cut(text, MaxChunk)]
 		to = from + Units(text)
 	}
 	c.pos = to
@@ -184,8 +185,11 @@ func (c *Cursor) Close() {
 	c.s.mu.Unlock()
 }
 
-// cut returns the largest index of s, at most n, at which a character begins.
-func cut(s string, n int) int {
+// Cut returns the largest index of s, at most n, at which a character begins.
+func Cut(s string, n int) int {
+	if n >= len(s) {
+		return len(s)
+	}
 	for n > 0 && s[n]&0xC0 == 0x80 {
 		n--
 	}

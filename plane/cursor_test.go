@@ -224,12 +224,12 @@ func TestASlowReaderCatchesUpInBoundedFrames(t *testing.T) {
 			if f.Kind != plane.KindChunk {
 				continue
 			}
-			if chunks++; f.From != at || len(f.Text) > 64<<10 || !utf8.ValidString(f.Text) || plane.Units(f.Text) != f.Seq-f.From {
+			if chunks++; f.From != at || len(f.Text) > plane.MaxChunk || !utf8.ValidString(f.Text) || plane.Units(f.Text) != f.Seq-f.From {
 				t.Errorf("chunk %d..%d after %d holds %d bytes", f.From, f.Seq, at, len(f.Text))
 			}
 			at = f.Seq
 		}
-		if least := len(s.pushed)/(64<<10) + 1; chunks > least+1 {
+		if least := len(s.pushed)/(plane.MaxChunk) + 1; chunks > least+1 {
 			t.Errorf("%d chunks, %d would do", chunks, least)
 		}
 	})

@@ -22,6 +22,7 @@ var (
 	ErrFenced   = errors.New("stream is owned by another") // the row's token is not ours any more
 	ErrGap      = errors.New("append starts past the end of the text")
 	ErrConflict = errors.New("append overlaps other text")
+	ErrCut      = errors.New("append with an offset ends inside a character")
 	// ErrCancelled is why a pump's context ends when its stream was asked to stop.
 	ErrCancelled = errors.New("stream was asked to stop")
 	ErrTooLong   = errors.New("stream would grow past its limit")

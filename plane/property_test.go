@@ -213,9 +213,20 @@ func (m *machine) report(err error) {
 
 // hasEnded is a hook.
 func (m *machine) hasEnded(_ *plane.Stream, e plane.Ending) {
+	if e.Err != nil && m.w.saidEnded() {
+		m.report(fmt.Errorf("the store said that the row has ended, the hook was told %w", e.Err))
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.ended = append(m.ended, e)
+}
+
+// unsealed reports whether the stream ended for its readers before it did in the
+// store, where the system ends it later.
+func (m *machine) unsealed() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.ended) > 0 && m.ended[0].Err != nil
 }
 
 // hasReplaced is a hook.
@@ -352,7 +363,7 @@ func (m *machine) takeover(t *rapid.T) {
 		if m.rival || m.w.row.Status != plane.StatusStreaming {
 			return
 		}
-		m.rival, m.swept = true, swept
+		m.rival, m.swept, m.w.lost = true, swept, true
 		m.frozen = slices.Clone(m.w.text)
 		if swept {
 			m.w.row.Status = plane.StatusInterrupted

@@ -45,6 +45,7 @@ type world struct {
 	text      []uint16
 	confirmed int64 // the most that an answer said is stored
 	told      bool  // an answer said that the row has ended
+	lost      bool  // the row is another's
 	answer    int64 // what a partial or lying answer says
 	faults    []fault
 	badReads  int
@@ -246,7 +247,7 @@ func (w *world) change(c plane.Change, f fault) (said plane.Answer, err error) {
 		if c.BodyFrom > c.From || c.From > c.Seq {
 			w.wrongf("close from %d, body from %d to %d", c.From, c.BodyFrom, c.Seq)
 		}
-		if f != partial || w.row.Seq == c.Seq {
+		if (f != partial || w.row.Seq == c.Seq) && !w.row.Status.Ended() {
 			w.row.Status, w.row.Error = c.Status, c.Error
 		}
 	}
@@ -298,10 +299,10 @@ func (w *world) snapshot() (row plane.Row, text []uint16, confirmed int64, wrong
 // tell notes what an answer says. w.mu is held.
 func (w *world) tell(row plane.Row) {
 	w.confirmed = max(w.confirmed, row.Seq)
-	w.told = w.told || row.Status.Ended()
+	w.told = w.told || row.Status.Ended() && !w.lost
 }
 
-// saidEnded reports whether the plane was told that the row has ended.
+// saidEnded reports whether the plane was told that its row has ended.
 func (w *world) saidEnded() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -34,8 +34,12 @@ func (s *Stream) Push(ctx context.Context, delta string) error {
 // starts, in UTF-16 code units. Text that is there already is absorbed, and only
 // the rest is pushed. It answers an OffsetError of kind ErrGap if from lies past
 // the end, and of kind ErrConflict if what is there differs from delta, or lies
-// below what is kept to compare.
+// below what is kept to compare; and ErrCut if delta ends inside the UTF-8 of a
+// character: part of one has no length by which a repeat could be known.
 func (s *Stream) PushAt(ctx context.Context, from int64, delta string) error {
+	if cutBytes(delta) > 0 {
+		return ErrCut
+	}
 	_, err := s.pushAt(ctx, from, delta)
 	return err
 }
@@ -226,7 +230,7 @@ func (s *Stream) PumpAt(ctx context.Context, from int64, source func(context.Con
 	}
 	err := s.pump(ctx, source, push)
 	if err == nil && begun != "" && !s.IsCancelled() {
-		err = s.PushAt(ctx, from, begun)
+		_, err = s.pushAt(ctx, from, begun)
 	}
 	return err
 }

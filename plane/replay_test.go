@@ -32,7 +32,7 @@ func (r *follower) take(f plane.Frame) {
 	case f.Kind == plane.KindOpen:
 		r.at = f.From
 	case f.Kind != plane.KindChunk:
-	case f.From != r.at, f.Seq-f.From != plane.Units(f.Text), len(f.Text) > 64<<10, !utf8.ValidString(f.Text):
+	case f.From != r.at, f.Seq-f.From != plane.Units(f.Text), len(f.Text) > plane.MaxChunk, !utf8.ValidString(f.Text):
 		r.bad = fmt.Errorf("after %d came a chunk %d..%d of %d bytes", r.at, f.From, f.Seq, len(f.Text))
 	default:
 		r.sum.Write([]byte(f.Text))

@@ -100,11 +100,7 @@ func (s *Stream) takeNoMore(why error) {
 // startSeal writes the end. s.mu is held, and no round is in flight.
 func (s *Stream) startSeal() {
 	s.inFlight = true
-	seal := Seal{
-		ID: s.id, Token: s.token,
-		Status: s.ending.Status, Error: s.ending.Error, HasError: s.ending.HasError,
-		From: s.durable, Base: s.floor, Seq: s.text.end(), Text: s.text.slice(s.floor, s.text.end()),
-	}
+	seal := s.sealAs(s.ending.Ending)
 	s.tasks.Go(func() { s.runSeal(seal) })
 }
 
@@ -166,6 +162,43 @@ func (s *Stream) settleSeal(seal Seal, out outcome) {
 		From: seal.From, Seq: seal.Seq, Seal: true, Attempts: out.attempts, Took: out.took, Err: out.err,
 	})
 	s.reportEnded()
+}
+
+// Reseal tries once more to write the end of a stream whose seal did not reach
+// the store, so that its row does not say streaming for ever (L): interrupted,
+// with all that was produced. It answers nil if the row has ended, and ErrFenced
+// if it is another's.
+func (s *Stream) Reseal() error {
+	s.mu.Lock()
+	if e := s.ending; e == nil || !e.resolved || e.Err == nil || s.inFlight {
+		s.mu.Unlock()
+		return nil
+	}
+	s.inFlight = true
+	s.tasks.Add(1)
+	defer s.tasks.Done()
+	seal := s.sealAs(Ending{Status: StatusInterrupted})
+	s.mu.Unlock()
+
+	out := s.attemptSeal(seal)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.inFlight = false
+	if out.err == nil {
+		s.durable = out.row.Seq
+		if s.end.Kind == KindEnd { // for who joins from now on
+			s.end = &Frame{Kind: KindEnd, Seq: s.durable, Status: out.row.Status, Epoch: s.epoch}
+		}
+	}
+	return out.err
+}
+
+// sealAs is the seal of all that is in memory. s.mu is held.
+func (s *Stream) sealAs(e Ending) Seal {
+	return Seal{
+		ID: s.id, Token: s.token, Status: e.Status, Error: e.Error, HasError: e.HasError,
+		From: s.durable, Base: s.floor, Seq: s.text.end(), Text: s.text.slice(s.floor, s.text.end()),
+	}
 }
 
 // finish ends the stream as its seal says. s.mu is held.

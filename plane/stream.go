@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 )
@@ -67,12 +68,37 @@ func Open(ctx context.Context, cfg Config, claim Claim) (*Stream, error) {
 		defer cancel()
 		row, err = cfg.Store.Open(call, claim)
 		return err
-	}, refused)
+	}, Refused)
 	if err != nil {
 		return nil, fmt.Errorf("open stream: %w", err)
 	}
 	s := newStream(&cfg, claim.ID, row)
 	return s, nil
+}
+
+// GiveBack sees to an Open that failed without an answer: if claim.Node holds the
+// row all the same, which nobody will fill, it is sealed interrupted (L). It
+// answers nil once the row is known not to be held so.
+func GiveBack(ctx context.Context, cfg Config, claim Claim) error {
+	cfg, err := cfg.resolve()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, cfg.Policy.StoreTimeout)
+	defer cancel()
+	row, err := cfg.Store.Read(ctx, claim.ID)
+	switch {
+	case errors.Is(err, ErrNotFound), errors.Is(err, ErrNoReadBack):
+		return nil
+	case err != nil:
+		return fmt.Errorf("give back claim: %w", err)
+	case row.Status != StatusStreaming || row.Seq != 0 || !strings.HasPrefix(row.Token, claim.Node+"/"):
+		return nil
+	}
+	if _, err = cfg.Store.Seal(ctx, Seal{ID: claim.ID, Token: row.Token, Status: StatusInterrupted}); err != nil {
+		return fmt.Errorf("give back claim: %w", err)
+	}
+	return nil
 }
 
 func newStream(cfg *Config, id string, row Row) *Stream {
@@ -86,9 +112,9 @@ func newStream(cfg *Config, id string, row Row) *Stream {
 	return s
 }
 
-// refused reports whether err is an answer, not a failure: asking again cannot
+// Refused reports whether err is an answer of an open, not a failure: asking again cannot
 // help.
-func refused(err error) bool {
+func Refused(err error) bool {
 	for _, final := range []error{ErrNotFound, ErrExists, ErrNullLength, ErrHeld, ErrLostRace, ErrFenced} {
 		if errors.Is(err, final) {
 			return true

@@ -15,13 +15,18 @@ import (
 
 // connection is where a reader's bytes go. send puts buffers on their way, or
 // fails with os.ErrDeadlineExceeded if the reader takes nothing for its limit;
-// the buffers are the caller's again, unchanged, when it returns. close ends the
-// connection and all that belongs to it. A connection is made with a function to
+// the buffers are the caller's again, unchanged, when it returns. cut ends a send
+// in progress, and the use of the connection. close ends the connection and all that belongs to it. A connection is made with a function to
 // call when the client has left.
 type connection interface {
 	send(buffers [][]byte) error
+	cut()
 	close()
 }
+
+// maxExtensions bounds how often a write that makes some progress is given its
+// limit anew: one that is not through by then never will be.
+const maxExtensions = 3
 
 // deadline is a write deadline that is set anew now and then, not at each
 // write: a write always has at least the limit, and at most an eighth more.
@@ -85,24 +90,20 @@ func head(h http.Header) []byte {
 	return b.Bytes()
 }
 
-// watch waits for the client to leave. What it sends is of no interest: there is
-// no request after this one.
+// watch waits for the client to leave, or to send something: after its request
+// there is nothing to say, and reading on would be work that it can ask for.
 func (t *taken) watch(gone func()) {
 	defer close(t.done)
 	var b [1]byte
-	for {
-		if _, err := t.conn.Read(b[:]); err != nil {
-			gone()
-			return
-		}
-	}
+	_, _ = t.conn.Read(b[:])
+	gone()
 }
 
 func (t *taken) send(buffers [][]byte) error {
 	t.held = append(t.held[:0], buffers...)
 	defer clear(t.held)
 	rest := t.held
-	for {
+	for extended := 0; ; extended++ {
 		if err := t.wait.renew(t.conn.SetWriteDeadline); err != nil {
 			return err
 		}
@@ -115,7 +116,7 @@ func (t *taken) send(buffers [][]byte) error {
 		} else {
 			n, err = rest.WriteTo(t.conn)
 		}
-		if n > 0 && errors.Is(err, os.ErrDeadlineExceeded) {
+		if n > 0 && extended < maxExtensions && errors.Is(err, os.ErrDeadlineExceeded) {
 			t.wait.renewAt = time.Time{} // slow, but it takes some
 			continue
 		}
@@ -123,13 +124,15 @@ func (t *taken) send(buffers [][]byte) error {
 	}
 }
 
+func (t *taken) cut() { _ = t.conn.Close() }
+
 func (t *taken) close() {
 	_ = t.conn.Close()
 	<-t.done
 }
 
-// response is a connection that stays the HTTP server's: HTTP/2, where it is one
-// of many streams, and HTTP/1.0.
+// response is a connection that stays the HTTP server's: that of HTTP/1.0, and
+// any that it does not give away.
 type response struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
@@ -158,5 +161,7 @@ func (r *response) send(buffers [][]byte) error {
 	}
 	return r.control.Flush()
 }
+
+func (r *response) cut() { _ = r.control.SetWriteDeadline(time.Unix(1, 0)) }
 
 func (r *response) close() { r.forget() }

@@ -34,7 +34,7 @@ const minRetry = 1000
 // What is sent at once, at the most: more is the next write's.
 const (
 	batchFrames = 16
-	batchBytes  = 64 << 10
+	batchBytes  = 16 << 10
 )
 
 // deliver sends a source's frames to a reader until the terminal one. Where the
@@ -108,8 +108,9 @@ func (d *delivery) closed(reason string) {
 // interrupt makes the reader's connection end for this reason, if it does not
 // end first.
 func (d *delivery) interrupt(reason string) {
-	d.over.CompareAndSwap(nil, reason)
-	d.wake()
+	if d.over.CompareAndSwap(nil, reason) {
+		d.wake()
+	}
 }
 
 func (d *delivery) gone() { d.interrupt(reasonGone) }
@@ -128,7 +129,7 @@ func (d *delivery) wake() {
 
 // deliver sends until there is a reason not to.
 func (d *delivery) deliver() (reason string) {
-	defer context.AfterFunc(d.router.stop, func() { d.interrupt(reasonStop) })()
+	defer context.AfterFunc(d.router.stop, func() { d.interrupt(reasonStop); d.to.cut() })()
 	limits := d.router.limits
 	pingAt, checkAt := time.Now().Add(limits.Ping), time.Now().Add(limits.Recheck)
 	timer := time.AfterFunc(min(limits.Ping, limits.Recheck), d.tick)
@@ -141,17 +142,19 @@ func (d *delivery) deliver() (reason string) {
 			more, err = d.drain()
 		}
 		switch {
-		case errors.Is(err, os.ErrDeadlineExceeded):
-			return reasonStall
 		case err != nil:
-			return reasonGone
+			return d.failed(err)
 		case more == nil:
 			return string(d.last)
 		}
 		select {
-		case <-more:
-			continue
 		case <-d.signal:
+		default:
+			select {
+			case <-more:
+				continue
+			case <-d.signal:
+			}
 		}
 		if reason, ok := d.over.Load().(string); ok {
 			return reason
@@ -159,23 +162,35 @@ func (d *delivery) deliver() (reason string) {
 		if !d.beat.Swap(false) {
 			continue
 		}
-		now := time.Now()
-		if !now.Before(checkAt) {
-			if !d.allowed(now) {
+		at := time.Now()
+		if !at.Before(checkAt) {
+			if !d.allowed(at) {
 				return reasonDenied
 			}
-			checkAt = now.Add(limits.Recheck)
+			checkAt = at.Add(limits.Recheck)
 		}
-		if !now.Before(pingAt) {
+		if !at.Before(pingAt) {
 			err = d.to.send([][]byte{sse.Ping})
-			pingAt = now.Add(limits.Ping)
+			pingAt = at.Add(limits.Ping)
 		}
 		timer.Reset(max(0, min(time.Until(pingAt), time.Until(checkAt))))
 	}
 }
 
-// drain sends what the source has now, and returns what to wait for: nil after
-// the terminal frame.
+// failed is why a send did not succeed.
+func (d *delivery) failed(err error) string {
+	switch {
+	case d.over.Load() == reasonStop: // it was cut
+		return reasonStop
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return reasonStall
+	default:
+		return reasonGone
+	}
+}
+
+// drain sends what the source has now, unless something else is to be seen to
+// first, and returns what to wait for: nil after the terminal frame.
 func (d *delivery) drain() (more <-chan struct{}, err error) {
 	for {
 		frames, bytes, ok := 0, 0, true
@@ -195,14 +210,20 @@ func (d *delivery) drain() (more <-chan struct{}, err error) {
 			clear(d.batch[:frames])
 			d.router.cfg.Metrics.sent(frames, bytes)
 		}
-		if !ok || more != nil {
+		switch {
+		case !ok || more != nil:
 			return more, nil
+		case len(d.signal) > 0: // a reader that is behind may be so for long
+			return now, nil
 		}
 	}
 }
 
+// now is closed: there is nothing to wait for.
+var now = func() <-chan struct{} { c := make(chan struct{}); close(c); return c }()
+
 // allowed asks again whether the reader may read: tokens expire.
-func (d *delivery) allowed(now time.Time) bool {
+func (d *delivery) allowed(at time.Time) bool {
 	expires := d.grant.Expires()
-	return d.grant.Allows(auth.Read, d.id) && (expires.IsZero() || now.Before(expires))
+	return d.grant.Allows(auth.Read, d.id) && (expires.IsZero() || at.Before(expires))
 }

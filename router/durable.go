@@ -4,22 +4,18 @@ import (
 	"context"
 	"errors"
 	"time"
-	"unicode/utf8"
 
 	"rillkeep.dev/rillkeep/plane"
 	"rillkeep.dev/rillkeep/router/sse"
 	"rillkeep.dev/rillkeep/store"
 )
 
-// lookTimeout bounds one look at a stream's durable text.
-const lookTimeout = 10 * time.Second
-
 // durableSource follows a stream's durable text: a page at a time until it has
 // caught up, then by looking again. A look is a query in a goroutine of its own,
 // so that a slow store holds up neither pings nor the reader's leaving. The rest
 // is for one goroutine.
 type durableSource struct {
-	store store.Store
+	rows  rows
 	id    string
 	at    sse.Position  // where the reader is
 	open  bool          // it needs an open frame
@@ -47,7 +43,7 @@ type look struct {
 
 // follow returns a source at the reader's position, limited to the durable text.
 // It answers plane.ErrNotFound if there is no such stream.
-func (r *Router) follow(id string, at sse.Position) (source, error) {
+func (r *Router) follow(id string, at sse.Position) (*durableSource, error) {
 	d := r.goOn(id, at)
 	d.open = true
 	page, err := d.read()
@@ -63,16 +59,14 @@ func (r *Router) follow(id string, at sse.Position) (source, error) {
 // only if it is ahead of the durable text: it rewinds.
 func (r *Router) goOn(id string, at sse.Position) *durableSource {
 	d := &durableSource{
-		store: r.cfg.Store, id: id, at: at, page: r.limits.PageUnits, every: r.limits.DurablePoll,
+		rows: r.rows, id: id, at: at, page: r.limits.PageUnits, every: r.limits.DurablePoll,
 	}
 	d.ctx, d.cancel = context.WithCancel(r.stop)
 	return d
 }
 
 func (d *durableSource) read() (store.Page, error) {
-	ctx, cancel := context.WithTimeout(d.ctx, lookTimeout)
-	defer cancel()
-	return d.store.Text(ctx, d.id, d.at.Offset, d.page)
+	return d.rows.Text(d.ctx, d.id, d.at.Offset, d.page)
 }
 
 func (d *durableSource) Poll() (plane.Frame, bool, <-chan struct{}) {
@@ -128,7 +122,7 @@ func (d *durableSource) take(page store.Page) {
 		return
 	}
 	for text := page.Text; text != ""; {
-		piece := text[:cut(text)]
+		piece := text[:plane.Cut(text, plane.MaxChunk)]
 		f := plane.Frame{Kind: plane.KindChunk, From: d.at.Offset, Text: piece, Epoch: page.Epoch}
 		f.Seq = f.From + plane.Units(piece)
 		d.queue = append(d.queue, f)
@@ -167,21 +161,6 @@ func (d *durableSource) first(page store.Page) bool {
 	}
 	d.begun, d.at.Offset = true, page.From
 	return true
-}
-
-// maxChunk bounds the text of one chunk frame in bytes, as on the live plane.
-const maxChunk = 64 << 10
-
-// cut returns how many bytes of text go into one frame: whole characters.
-func cut(text string) int {
-	if len(text) <= maxChunk {
-		return len(text)
-	}
-	n := maxChunk
-	for !utf8.RuneStart(text[n]) {
-		n--
-	}
-	return n
 }
 
 // pause puts off the next look.

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -54,13 +55,19 @@ func (r *Router) observe(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
+// answerTime is how long an answer may take, the client's taking of it
+// included. What goes on for longer sets deadlines of its own.
+const answerTime = 3 * time.Minute
+
 // timely gives a client limited time to send its body, also one that nobody
-// reads: the server looks for its end before it answers.
+// reads: the server looks for its end before it answers; and to take its answer.
 func (r *Router) timely(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if c.Request().ContentLength != 0 {
 			readUntil(c, time.Now().Add(r.limits.BodyTime))
 		}
+		// Not every ResponseWriter has deadlines (httptest's has none).
+		_ = http.NewResponseController(c.Response()).SetWriteDeadline(time.Now().Add(answerTime))
 		return next(c)
 	}
 }
@@ -82,11 +89,18 @@ func (r *Router) sameSite(next echo.HandlerFunc) echo.HandlerFunc {
 		if r.cfg.Verifier == nil && !auth.LocalHost(req.Host) {
 			return wire.Detail(wire.ErrForeign, "a node without keys answers only to localhost, not to this host name")
 		}
-		if req.Header.Get(echo.HeaderAuthorization) == "" && cross.Check(req) != nil {
+		if !hasBearer(req) && cross.Check(req) != nil {
 			return wire.Detail(wire.ErrForeign, "the request comes from a page of another site")
 		}
 		return next(c)
 	}
+}
+
+// hasBearer reports whether a request has a token in its header, which a page
+// must put there itself: a browser adds passwords and cookies, but no token.
+func hasBearer(req *http.Request) bool {
+	scheme, token, _ := strings.Cut(req.Header.Get(echo.HeaderAuthorization), " ")
+	return strings.EqualFold(scheme, "Bearer") && strings.TrimSpace(token) != ""
 }
 
 // allow authorizes the operation before anything is looked up (A).

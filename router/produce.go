@@ -2,6 +2,7 @@ package router
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -36,21 +37,33 @@ func (r *Router) append(c echo.Context) error {
 		return err
 	}
 	s, err := r.live(c)
-	switch {
-	case err != nil:
-		return err
-	case s.IsCancelled():
-		return plane.ErrCancelled
-	case at:
-		err = s.PushAt(c.Request().Context(), from, delta)
-	default:
-		err = s.Push(c.Request().Context(), delta)
-	}
 	if err != nil {
+		return err
+	}
+	if err := r.push(c.Request().Context(), s, from, at, delta); err != nil {
 		return err
 	}
 	st := s.State()
 	return c.JSON(http.StatusOK, wire.Ack{Seq: st.Received, DurableSeq: st.Durable})
+}
+
+// push gives a stream its next delta. A stream whose store is far behind takes
+// it later, or not in time.
+func (r *Router) push(ctx context.Context, s *plane.Stream, from int64, at bool, delta string) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, r.limits.BodyTime)
+	defer cancel()
+	switch {
+	case s.IsCancelled():
+		return plane.ErrCancelled
+	case at:
+		err = s.PushAt(ctx, from, delta)
+	default:
+		err = s.Push(ctx, delta)
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return wire.Detail(wire.ErrUnavailable, "the store is too far behind to take more; nothing was added")
+	}
+	return err
 }
 
 // offsetParam returns the from of a producer's request, and whether it has one.

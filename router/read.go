@@ -47,7 +47,7 @@ func (r *Router) over(c echo.Context, at sse.Position) (bool, error) {
 		st := s.State()
 		return st.Status.Ended() && at.Epoch >= s.Epoch() && at.Offset >= st.Durable, nil
 	}
-	row, err := r.cfg.Store.Get(c.Request().Context(), streamID(c))
+	row, err := r.rows.Get(c.Request().Context(), streamID(c))
 	if errors.Is(err, plane.ErrNotFound) {
 		return false, nil
 	}
@@ -85,52 +85,100 @@ func (r *Router) subscribe(c echo.Context, at sse.Position) (*plane.Cursor, erro
 
 // auto returns the live plane if it serves the reader, else the durable one.
 func (r *Router) auto(c echo.Context, at sse.Position) (source, error) {
+	a := &autoSource{router: r, id: streamID(c), at: at}
 	live, err := r.subscribe(c, at)
 	if err != nil {
 		return nil, err
 	}
-	first, _, _ := live.Poll()
-	if first.Kind != plane.KindOpen {
-		live.Close()
-		return r.follow(streamID(c), at)
+	if a.goLive(live) {
+		return a, nil
 	}
-	return &autoSource{router: r, id: streamID(c), live: live, first: &first}, nil
+	if a.rest, err = r.follow(a.id, at); err != nil {
+		return nil, err
+	}
+	return a, nil
 }
 
-// autoSource is the live plane as long as it can serve, then the durable one
-// from where the reader is.
+// autoSource is the live plane while it can serve the reader, and else the
+// durable one from where the reader is, until the stream is live here (again).
 type autoSource struct {
 	router *Router
 	id     string
-	live   *plane.Cursor
-	first  *plane.Frame   // the open, until it was given out
 	at     sse.Position   // where the reader is
-	rest   *durableSource // once the live plane could not go on
+	opened bool           // it was sent an open
+	held   *plane.Frame   // to be sent next
+	live   *plane.Cursor  // nil while the durable plane serves
+	rest   *durableSource // nil while the live plane serves
 }
 
-func (a *autoSource) Poll() (plane.Frame, bool, <-chan struct{}) {
-	if a.rest != nil {
-		return a.rest.Poll()
+// goLive takes to the live plane if it has a place for the reader. An open that
+// says nothing new is left out.
+func (a *autoSource) goLive(live *plane.Cursor) bool {
+	open, _, _ := live.Poll()
+	if open.Kind != plane.KindOpen {
+		live.Close()
+		return false
 	}
-	if f := a.first; f != nil {
-		a.first = nil
-		a.at = sse.Position{Offset: f.From, Epoch: f.Epoch}
-		return *f, true, nil
+	a.live = live
+	if !a.opened || open.From != a.at.Offset {
+		a.held = &open
 	}
-	f, ok, more := a.live.Poll()
-	switch {
-	case !ok:
-	case f.Kind == plane.KindStale || f.Kind == plane.KindAbsent:
-		a.rest = a.router.goOn(a.id, a.at)
-		return a.rest.Poll()
-	case f.Kind == plane.KindChunk:
-		a.at.Offset = f.Seq
+	return true
+}
+
+func (a *autoSource) Poll() (f plane.Frame, ok bool, more <-chan struct{}) {
+	for {
+		switch {
+		case a.held != nil:
+			f, ok, more, a.held = *a.held, true, nil, nil
+		case a.live != nil:
+			f, ok, more = a.live.Poll()
+		default:
+			f, ok, more = a.rest.Poll()
+			if !ok && more != nil && a.comeBack() {
+				continue
+			}
+		}
+		switch {
+		case !ok:
+			return f, ok, more
+		case a.live != nil && (f.Kind == plane.KindStale || f.Kind == plane.KindAbsent):
+			a.live.Close()
+			a.live, a.rest = nil, a.router.goOn(a.id, a.at)
+			continue
+		case f.Kind == plane.KindOpen:
+			a.opened = true
+			a.at = sse.Position{Offset: f.From, Epoch: f.Epoch}
+		case f.Kind == plane.KindChunk:
+			a.at.Offset = f.Seq
+		}
+		return f, ok, more
 	}
-	return f, ok, more
+}
+
+// comeBack leaves the durable plane, which has nothing new, for a stream that is
+// live here by now.
+func (a *autoSource) comeBack() bool {
+	s, ok := a.router.cfg.Actors.Stream(a.id)
+	if !ok || s.State().Over || s.Epoch() < a.at.Epoch {
+		return false
+	}
+	from := a.at.Offset
+	if s.Epoch() > a.at.Epoch {
+		from = 0
+	}
+	if !a.goLive(s.Join(from)) {
+		return false
+	}
+	a.rest.Close()
+	a.rest = nil
+	return true
 }
 
 func (a *autoSource) Close() {
-	a.live.Close()
+	if a.live != nil {
+		a.live.Close()
+	}
 	if a.rest != nil {
 		a.rest.Close()
 	}

@@ -76,6 +76,7 @@ func set[T comparable](v *T, def T) {
 type Router struct {
 	cfg    Config
 	limits Limits
+	rows   rows
 	log    *slog.Logger
 	echo   *echo.Echo
 
@@ -83,6 +84,7 @@ type Router struct {
 	stop    context.Context // done when readers are to end
 	end     context.CancelFunc
 	demos   atomic.Int32 // samples that play
+	whole   atomic.Int32 // snapshots being answered
 }
 
 // New returns a router for cfg.
@@ -90,7 +92,7 @@ func New(cfg Config) (*Router, error) {
 	if cfg.Actors == nil || cfg.Store == nil || cfg.Metrics == nil {
 		return nil, fmt.Errorf("%w: a router needs Actors, Store and Metrics", plane.ErrPolicy)
 	}
-	r := &Router{cfg: cfg, limits: cfg.Limits.withDefaults(), log: cfg.Logger, echo: echo.New()}
+	r := &Router{cfg: cfg, limits: cfg.Limits.withDefaults(), rows: rows{cfg.Store}, log: cfg.Logger, echo: echo.New()}
 	if r.log == nil {
 		r.log = slog.New(slog.DiscardHandler)
 	}

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/labstack/echo/v4"
 
@@ -15,6 +16,9 @@ import (
 	"rillkeep.dev/rillkeep/router/wire"
 	"rillkeep.dev/rillkeep/store"
 )
+
+// maxSnapshots bounds how many whole texts are in memory to be answered.
+const maxSnapshots = 16
 
 // maxBody bounds the bodies of all requests but append and pump, in bytes.
 const maxBody = 64 << 10
@@ -46,8 +50,12 @@ func (r *Router) open(c echo.Context) error {
 // openStream makes a stream live here.
 func (r *Router) openStream(ctx context.Context, claim plane.Claim) (*plane.Stream, error) {
 	s, err := r.cfg.Actors.Open(ctx, claim)
-	if err != nil {
+	switch {
+	case err == nil:
+	case plane.Refused(err), errors.Is(err, plane.ErrOpenHere), errors.Is(err, plane.ErrDraining), errors.Is(err, plane.ErrFull):
 		return nil, err
+	default:
+		return nil, unavailable(err)
 	}
 	r.log.LogAttrs(ctx, slog.LevelInfo, "stream opened",
 		slog.String("streamId", claim.ID), slog.Int64("epoch", s.Epoch()))
@@ -67,7 +75,7 @@ func (r *Router) resume(ctx context.Context, id string) (wire.Opened, error) {
 	if s, ok := r.cfg.Actors.Stream(id); ok {
 		return opened(s), nil
 	}
-	row, err := r.cfg.Store.Get(ctx, id)
+	row, err := r.rows.Get(ctx, id)
 	switch {
 	case err != nil:
 		return wire.Opened{}, err
@@ -86,7 +94,7 @@ func (r *Router) live(c echo.Context) (*plane.Stream, error) {
 	if s, ok := r.cfg.Actors.Stream(id); ok {
 		return s, nil
 	}
-	row, err := r.cfg.Store.Get(c.Request().Context(), id)
+	row, err := r.rows.Get(c.Request().Context(), id)
 	switch {
 	case err != nil:
 		return nil, err
@@ -145,7 +153,7 @@ func (r *Router) fail(c echo.Context) error {
 func (r *Router) seal(c echo.Context, end func(*plane.Stream, context.Context) (plane.Ending, error)) error {
 	s, err := r.live(c)
 	if errors.Is(err, plane.ErrClosed) {
-		row, err := r.cfg.Store.Get(c.Request().Context(), streamID(c))
+		row, err := r.rows.Get(c.Request().Context(), streamID(c))
 		return answer(c, http.StatusOK, wire.Sealed{Status: row.Status, Seq: row.Seq, DurableSeq: row.Seq}, err)
 	}
 	if err != nil {
@@ -159,7 +167,7 @@ func (r *Router) seal(c echo.Context, end func(*plane.Stream, context.Context) (
 // where its actor is here.
 func (r *Router) cancel(c echo.Context) error {
 	id := streamID(c)
-	row, err := r.cfg.Store.Cancel(c.Request().Context(), id)
+	row, err := r.rows.Cancel(c.Request().Context(), id)
 	if err != nil {
 		return err
 	}
@@ -172,32 +180,38 @@ func (r *Router) cancel(c echo.Context) error {
 	return c.JSON(http.StatusAccepted, sealed)
 }
 
+// maxList bounds a page of a listing. The store is asked for one more, which
+// tells whether there is a next page.
+const maxList = store.MaxList - 1
+
 // list answers a page of streams, ordered by id.
 func (r *Router) list(c echo.Context) error {
 	limit := store.DefaultList
 	if given := c.QueryParam("limit"); given != "" {
 		n, err := strconv.Atoi(given)
 		if err != nil || n < 1 {
-			return wire.Detail(wire.ErrBadRequest, "limit is a number from 1 to %d", store.MaxList)
+			return wire.Detail(wire.ErrBadRequest, "limit is a number from 1 to %d", maxList)
 		}
-		limit = min(n, store.MaxList)
+		limit = min(n, maxList)
 	}
 	status := plane.Status(c.QueryParam("status"))
 	if status != "" && status != plane.StatusPending && status != plane.StatusStreaming && !status.Ended() {
 		return wire.Detail(wire.ErrBadRequest, "status is pending, streaming, complete, cancelled, error or interrupted")
 	}
-	rows, err := r.cfg.Store.List(c.Request().Context(), store.Query{
-		Status: status, Prefix: c.QueryParam("prefix"), After: c.QueryParam("after"), Limit: limit,
+	rows, err := r.rows.List(c.Request().Context(), store.Query{
+		Status: status, Prefix: c.QueryParam("prefix"), After: c.QueryParam("after"), Limit: limit + 1,
 	})
 	if err != nil {
 		return err
 	}
-	page := wire.Listing{Streams: make([]wire.Stream, len(rows))}
+	var page wire.Listing
+	if len(rows) > limit {
+		rows = rows[:limit]
+		page.Next = rows[limit-1].ID
+	}
+	page.Streams = make([]wire.Stream, len(rows))
 	for i, row := range rows {
 		page.Streams[i] = describe(row)
-	}
-	if len(rows) == limit {
-		page.Next = rows[limit-1].ID
 	}
 	return c.JSON(http.StatusOK, page)
 }
@@ -216,8 +230,12 @@ func describe(row store.Stream) wire.Stream {
 // snapshot answers a stream with its text: what is produced where it is live,
 // else what is durable.
 func (r *Router) snapshot(c echo.Context) error {
+	defer r.whole.Add(-1)
+	if r.whole.Add(1) > maxSnapshots {
+		return wire.Detail(wire.ErrUnavailable, "the node answers as many snapshots as it may; read the stream as events")
+	}
 	ctx, id := c.Request().Context(), streamID(c)
-	row, err := r.cfg.Store.Get(ctx, id)
+	row, err := r.rows.Get(ctx, id)
 	if err != nil {
 		return err
 	}
@@ -230,7 +248,7 @@ func (r *Router) snapshot(c echo.Context) error {
 	}
 	var text strings.Builder
 	for page := (store.Page{}); ; {
-		if page, err = r.cfg.Store.Text(ctx, id, page.End(), store.MaxPage); err != nil {
+		if page, err = r.rows.Text(ctx, id, page.End(), store.MaxPage); err != nil {
 			return err
 		}
 		text.WriteString(page.Text)
@@ -246,6 +264,9 @@ func (r *Router) decode(c echo.Context, into any) error {
 	body, err := r.body(c, maxBody)
 	if err != nil || len(body) == 0 {
 		return err
+	}
+	if !utf8.Valid(body) {
+		return wire.Detail(wire.ErrBadRequest, "the body is not UTF-8")
 	}
 	if err := json.Unmarshal(body, into); err != nil {
 		return wire.Detail(wire.ErrBadRequest, "the body is not the JSON that this call takes: %v", err)

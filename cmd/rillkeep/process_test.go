@@ -56,7 +56,10 @@ func binDir(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := t.TempDir()
+	dir := filepath.Join(t.TempDir(), "it's here")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.Symlink(self, filepath.Join(dir, "rillkeep")); err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"os"
+	"strings"
 	"time"
 
 	"github.com/lmittmann/tint"
@@ -61,7 +63,7 @@ func (s serveCmd) Run(ctx context.Context, con *console) error {
 	case <-n.Failed():
 		return errors.Join(errors.New("the server failed"), n.Close())
 	}
-	log.Info("draining", "deadline", s.Drain)
+	log.Info("draining", "within", s.Drain.String())
 	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.Drain)
 	defer cancel()
 	return n.Drain(drain)
@@ -81,21 +83,32 @@ func (s serveCmd) welcome(w io.Writer, addr net.Addr) {
 		host = "127.0.0.1" // among others
 	}
 	at := net.JoinHostPort(host, port)
-	server, token, needed := "", "", ""
+	program, server, token, needed := word(os.Args[0]), "", "", ""
 	if at != node.DefaultListen {
-		server = " --server 'http://" + at + "'"
+		server = " --server " + word("http://"+at)
 	}
 	if s.Keys != "" {
 		token = ` -H "Authorization: Bearer $RILLKEEP_TOKEN"`
-		needed = ", with a token in RILLKEEP_TOKEN (see rillkeep token --help)"
+		needed = ", with a token in RILLKEEP_TOKEN (see " + program + " token --help)"
 	}
-	fmt.Fprintf(w, `Rillkeep serves on http://%[1]s
+	fmt.Fprintf(w, `Rillkeep serves on http://%[2]s
 
-Try, in another terminal%[4]s:
-  printf 'Hello, stream.' | rillkeep push%[2]s --format text m1
-  rillkeep tail%[2]s m1
-  curl -N%[3]s 'http://%[1]s/v1/streams/m1?from=0'
-or open http://%[1]s/ in a browser.
+Try, in another terminal%[5]s:
+  printf 'Hello, stream.' | %[1]s push%[3]s --format text m1
+  %[1]s tail%[3]s m1
+  curl -N%[4]s 'http://%[2]s/v1/streams/m1?from=0'
+or open http://%[2]s/ in a browser.
 
-`, at, server, token, needed)
+`, program, at, server, token, needed)
+}
+
+// word returns s as one word of a shell's.
+func word(s string) string {
+	plain := func(c rune) bool {
+		return c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z' || strings.ContainsRune("/._-:@+", c)
+	}
+	if strings.IndexFunc(s, func(c rune) bool { return !plain(c) }) < 0 {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }

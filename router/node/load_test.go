@@ -224,7 +224,7 @@ func TestAHugeTextIsReplayedInBoundedMemory(t *testing.T) {
 		most = 100 << 20 // bytes that the heap may grow by, the readers' own part included
 	)
 	text := strings.Repeat("Row 0123 äöü 漢字 😀. ", 413_793)
-	n := openNode(t, node.Config{})
+	n := openNode(t, node.Config{Limits: router.Limits{PageUnits: 1 << 20}})
 	n.open("m1")
 	n.pumpText("m1", text)
 	text = ""

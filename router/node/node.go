@@ -72,6 +72,7 @@ type Node struct {
 
 	serving errgroup.Group
 	failed  chan struct{}      // closed when the server ended by itself
+	base    context.Context    // of all requests
 	stop    context.CancelFunc // ends all requests
 }
 
@@ -92,9 +93,12 @@ func Open(ctx context.Context, cfg Config) (_ *Node, err error) {
 		return nil, fmt.Errorf("listen: %w", err)
 	}
 	n := &Node{log: cfg.Logger, addr: listener.Addr(), failed: make(chan struct{})}
+	n.base, n.stop = context.WithCancel(context.Background())
 	defer func() {
 		if err != nil {
 			_ = listener.Close()
+			n.stop()
+			_ = n.serving.Wait()
 			if n.store != nil {
 				_ = n.closeStore()
 			}
@@ -165,14 +169,12 @@ func (n *Node) hooks(m *router.Metrics) plane.Hooks {
 }
 
 func (n *Node) serve(listener net.Listener, headerTime time.Duration) {
-	var base context.Context
-	base, n.stop = context.WithCancel(context.Background())
 	n.server = &http.Server{
 		Handler:           n.router,
 		ReadHeaderTimeout: headerTime,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    headerBytes,
-		BaseContext:       func(net.Listener) context.Context { return base },
+		BaseContext:       func(net.Listener) context.Context { return n.base },
 		ErrorLog:          slog.NewLogLogger(n.log.Handler(), slog.LevelDebug),
 	}
 	n.serving.Go(func() error {
@@ -194,20 +196,22 @@ func (n *Node) URL() string { return "http://" + n.addr.String() }
 // Close then says why.
 func (n *Node) Failed() <-chan struct{} { return n.failed }
 
-// Drain stops the node without losing what was produced: it accepts no more
-// connections, seals every live stream interrupted, lets readers take the end of
-// theirs, and returns when nothing runs any longer or ctx is done. It reports
-// what did not reach the store.
+// Drain stops the node without losing what was produced: it opens no more
+// streams and says so to who asks whether it is ready, seals every live stream
+// interrupted, lets readers take the end of theirs, and returns when nothing
+// runs any longer or ctx is done. It reports what did not reach the store.
 func (n *Node) Drain(ctx context.Context) error {
+	err := n.actors.Drain(ctx) // connections are still accepted: a refusal is an answer, too
 	down := make(chan error, 1)
 	go func() { down <- n.server.Shutdown(ctx) }()
-	err := n.actors.Drain(ctx)
 
 	grace, cancel := context.WithTimeout(ctx, endGrace)
 	defer cancel()
 	_ = n.router.Wait(grace) // those that have not ended by then are followers of other nodes' streams
 	n.stop()
-	return errors.Join(err, <-down, n.close(ctx))
+	closed := n.close(ctx) // ends what Shutdown still waits for, such as half a request
+	<-down
+	return errors.Join(err, closed)
 }
 
 // Close stops the node at once: requests end, and streams stay as the store has

@@ -16,8 +16,7 @@ import (
 	"rillkeep.dev/rillkeep/store/sqlite"
 )
 
-// startTimeout bounds how long a starting node waits for its store, and how long
-// it seals orphans.
+// startTimeout bounds how long a starting node waits for its store.
 const startTimeout = 30 * time.Second
 
 // embedded is the name of the one node that an embedded store can have: its rows
@@ -67,17 +66,30 @@ func (cfg Config) name(addr net.Addr) (string, error) {
 	return strings.ReplaceAll(host, "/", "-") + "-" + addr.String(), nil
 }
 
+// orphanWait is how long a starting node waits for its orphans to be sealed. The
+// rest is done while it serves.
+const orphanWait = 2 * time.Second
+
 // sealOrphans seals what an earlier run of this node left streaming: nobody else
 // will (L). A row that can't be sealed now is no reason not to serve the others
 // (I).
 func (n *Node) sealOrphans(ctx context.Context, name, incarnation string) {
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	done := make(chan struct{})
+	n.serving.Go(func() error {
+		defer close(done)
+		orphans, err := n.store.Interrupt(n.base, name, incarnation)
+		if orphans > 0 {
+			n.log.Info("sealed what an earlier run left streaming", "streams", orphans)
+		}
+		if err != nil && n.base.Err() == nil {
+			n.log.Error("could not seal all that an earlier run left streaming; the next start tries again", "error", err)
+		}
+		return nil
+	})
+	wait, cancel := context.WithTimeout(ctx, orphanWait)
 	defer cancel()
-	orphans, err := n.store.Interrupt(ctx, name, incarnation)
-	if orphans > 0 {
-		n.log.Info("sealed what an earlier run left streaming", "streams", orphans)
-	}
-	if err != nil {
-		n.log.Error("could not seal all that an earlier run left streaming; the next start tries again", "error", err)
+	select {
+	case <-done:
+	case <-wait.Done():
 	}
 }

@@ -47,6 +47,7 @@ var codes = []struct {
 	{plane.ErrFenced, http.StatusConflict, "fenced"},
 	{plane.ErrGap, http.StatusConflict, "gap"},
 	{plane.ErrConflict, http.StatusConflict, "conflict"},
+	{plane.ErrCut, http.StatusBadRequest, "cut_character"},
 	{plane.ErrTooLong, http.StatusRequestEntityTooLarge, "too_long"},
 	{ErrTooLarge, http.StatusRequestEntityTooLarge, "too_large"},
 	{ErrMediaType, http.StatusUnsupportedMediaType, "unsupported_media_type"},

@@ -1,0 +1,51 @@
+package router
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"rillkeep.dev/rillkeep/plane"
+	"rillkeep.dev/rillkeep/router/wire"
+	"rillkeep.dev/rillkeep/store"
+)
+
+// rowTimeout bounds one store call that a request waits for.
+const rowTimeout = 10 * time.Second
+
+// rows are the store as requests see it: each call has a deadline, and what is
+// no answer is wire.ErrUnavailable.
+type rows struct{ store store.Store }
+
+func (s rows) Get(ctx context.Context, id string) (store.Stream, error) {
+	return bounded(ctx, func(ctx context.Context) (store.Stream, error) { return s.store.Get(ctx, id) })
+}
+
+func (s rows) Cancel(ctx context.Context, id string) (plane.Row, error) {
+	return bounded(ctx, func(ctx context.Context) (plane.Row, error) { return s.store.Cancel(ctx, id) })
+}
+
+func (s rows) List(ctx context.Context, q store.Query) ([]store.Stream, error) {
+	return bounded(ctx, func(ctx context.Context) ([]store.Stream, error) { return s.store.List(ctx, q) })
+}
+
+func (s rows) Text(ctx context.Context, id string, from, limit int64) (store.Page, error) {
+	return bounded(ctx, func(ctx context.Context) (store.Page, error) { return s.store.Text(ctx, id, from, limit) })
+}
+
+func bounded[T any](ctx context.Context, call func(context.Context) (T, error)) (T, error) {
+	ctx, cancel := context.WithTimeout(ctx, rowTimeout)
+	defer cancel()
+	v, err := call(ctx)
+	return v, unavailable(err)
+}
+
+// unavailable makes a failure of the store one that a client may try again
+// after. Answers stay what they are.
+func unavailable(err error) error {
+	if err == nil || errors.Is(err, plane.ErrNotFound) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", wire.ErrUnavailable, err)
+}
