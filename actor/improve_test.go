@@ -104,7 +104,7 @@ var improvements = map[string]func(*testing.T, *script){
 		_, err := actor.New(actor.Config{
 			Node: "n", Plane: plane.Config{Store: s.store, Policy: policy}, Authorize: s.authorizer(planeConfig{}),
 		})
-		if !errors.Is(err, plane.ErrPolicy) {
+		if !errors.Is(err, plane.ErrConfig) {
 			t.Errorf("a lag that no reader can keep is answered %v", err)
 		}
 	},

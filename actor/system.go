@@ -74,11 +74,11 @@ type activation struct {
 func New(cfg Config) (*System, error) {
 	switch {
 	case cfg.Authorize == nil:
-		return nil, fmt.Errorf("%w: Authorize is required", plane.ErrPolicy)
+		return nil, fmt.Errorf("%w: Authorize is required", plane.ErrConfig)
 	case cfg.Node == "":
-		return nil, fmt.Errorf("%w: Node is required", plane.ErrPolicy)
+		return nil, fmt.Errorf("%w: Node is required", plane.ErrConfig)
 	case cfg.Linger < 0 || cfg.JoinWait < 0 || cfg.Repair < 0 || cfg.MaxStreams < 0:
-		return nil, fmt.Errorf("%w: Linger, JoinWait, Repair and MaxStreams must be 0 or more", plane.ErrPolicy)
+		return nil, fmt.Errorf("%w: Linger, JoinWait, Repair and MaxStreams must be 0 or more", plane.ErrConfig)
 	}
 	cfg.Linger = withDefault(cfg.Linger, DefaultLinger)
 	cfg.JoinWait = withDefault(cfg.JoinWait, DefaultJoinWait)

@@ -103,8 +103,8 @@ func TestSettingsThatCannotWorkAreRefused(t *testing.T) {
 		"negative join wait":   {Node: "n/1", Plane: memory, Authorize: allow, JoinWait: -1},
 		"negative max streams": {Node: "n/1", Plane: memory, Authorize: allow, MaxStreams: -1},
 	} {
-		if _, err := actor.New(cfg); !errors.Is(err, plane.ErrPolicy) {
-			t.Errorf("%s: answered %v, want ErrPolicy", name, err)
+		if _, err := actor.New(cfg); !errors.Is(err, plane.ErrConfig) {
+			t.Errorf("%s: answered %v, want ErrConfig", name, err)
 		}
 	}
 }

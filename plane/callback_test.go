@@ -62,7 +62,7 @@ func TestWhatIsNotOneOfTheTwoModesIsRefused(t *testing.T) {
 		"a retained size of tables": {Store: storetest.NewMemory(), Retain: &retain},
 		"a negative retained size":  {Commit: app.commit, Retain: &negative},
 	} {
-		if err := cfg.Validate(); !errors.Is(err, plane.ErrPolicy) {
+		if err := cfg.Validate(); !errors.Is(err, plane.ErrConfig) {
 			t.Errorf("%s: answered %v", name, err)
 		}
 	}

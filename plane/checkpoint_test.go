@@ -28,10 +28,10 @@ func TestSettingsOfAPolicyThatCannotWorkAreRefused(t *testing.T) {
 	} {
 		cfg := plane.Config{Store: storetest.NewMemory(), Policy: plane.DefaultPolicy()}
 		change(&cfg.Policy)
-		if err := cfg.Validate(); !errors.Is(err, plane.ErrPolicy) || !strings.Contains(err.Error(), name) {
+		if err := cfg.Validate(); !errors.Is(err, plane.ErrConfig) || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: answered %v", name, err)
 		}
-		if _, err := plane.Open(t.Context(), cfg, plane.Claim{ID: "m1", Node: "n/1"}); !errors.Is(err, plane.ErrPolicy) {
+		if _, err := plane.Open(t.Context(), cfg, plane.Claim{ID: "m1", Node: "n/1"}); !errors.Is(err, plane.ErrConfig) {
 			t.Errorf("%s: open answered %v", name, err)
 		}
 	}

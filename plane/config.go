@@ -58,13 +58,13 @@ type Checkpoint struct {
 func (c Config) resolve() (Config, error) {
 	switch {
 	case c.Store == nil && c.Commit == nil:
-		return c, fmt.Errorf("%w: a plane needs a Store or a Commit function", ErrPolicy)
+		return c, fmt.Errorf("%w: a plane needs a Store or a Commit function", ErrConfig)
 	case c.Store != nil && c.Commit != nil:
-		return c, fmt.Errorf("%w: a plane takes a Store or a Commit function, not both", ErrPolicy)
+		return c, fmt.Errorf("%w: a plane takes a Store or a Commit function, not both", ErrConfig)
 	case c.Commit == nil && c.Retain != nil:
-		return c, fmt.Errorf("%w: Retain is for callback mode; tables keep the whole text", ErrPolicy)
+		return c, fmt.Errorf("%w: Retain is for callback mode; tables keep the whole text", ErrConfig)
 	case c.Retain != nil && *c.Retain < 0:
-		return c, fmt.Errorf("%w: Retain must be 0 or more", ErrPolicy)
+		return c, fmt.Errorf("%w: Retain must be 0 or more", ErrConfig)
 	}
 	if c.Commit != nil {
 		c.Store = callback{c.Commit}

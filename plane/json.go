@@ -8,12 +8,12 @@ import (
 
 // AppendJSON appends f as compact JSON: the fields of its kind in the order that
 // the protocol fixes, byte for byte as JavaScript's JSON.stringify writes them.
-// See [AppendString] for its texts. It allocates only to grow dst.
+// See [AppendJSONString] for its texts. It allocates only to grow dst.
 func AppendJSON(dst []byte, f Frame) []byte {
 	switch f.Kind {
 	case KindOpen:
 		dst = append(dst, `{"type":"open","streamId":`...)
-		dst = AppendString(dst, f.StreamID)
+		dst = AppendJSONString(dst, f.StreamID)
 		dst = appendNumber(dst, `,"from":`, f.From)
 		dst = appendNumber(dst, `,"seq":`, f.Seq)
 		dst = appendNumber(dst, `,"durableSeq":`, f.DurableSeq)
@@ -23,23 +23,23 @@ func AppendJSON(dst []byte, f Frame) []byte {
 		dst = appendNumber(dst, `{"type":"chunk","from":`, f.From)
 		dst = appendNumber(dst, `,"seq":`, f.Seq)
 		dst = append(dst, `,"text":`...)
-		dst = AppendString(dst, f.Text)
+		dst = AppendJSONString(dst, f.Text)
 	case KindDurable:
 		dst = appendNumber(dst, `{"type":"durable","seq":`, f.Seq)
 	case KindEnd:
 		dst = appendNumber(dst, `{"type":"end","seq":`, f.Seq)
 		dst = append(dst, `,"status":`...)
-		dst = AppendString(dst, string(f.Status))
+		dst = AppendJSONString(dst, string(f.Status))
 		if f.HasError {
 			dst = append(dst, `,"error":`...)
-			dst = AppendString(dst, f.Error)
+			dst = AppendJSONString(dst, f.Error)
 		}
 	case KindStale:
 		dst = appendNumber(dst, `{"type":"stale","floorSeq":`, f.FloorSeq)
 		dst = appendNumber(dst, `,"durableSeq":`, f.DurableSeq)
 	default: // absent, and what a newer node may send
 		dst = append(dst, `{"type":`...)
-		dst = AppendString(dst, string(f.Kind))
+		dst = AppendJSONString(dst, string(f.Kind))
 	}
 	return append(dst, '}')
 }
@@ -48,11 +48,11 @@ func appendNumber(dst []byte, key string, n int64) []byte {
 	return strconv.AppendInt(append(dst, key...), n, 10)
 }
 
-// AppendString appends s as a JSON string literal, as JSON.stringify writes it:
+// AppendJSONString appends s as a JSON string literal, as JSON.stringify writes it:
 // only quotes, backslashes and controls below U+0020 are escaped. s is UTF-8 or
 // WTF-8: a lone surrogate becomes \udxxx, two that make a pair become the
 // character, and any other invalid sequence becomes U+FFFD.
-func AppendString(dst []byte, s string) []byte {
+func AppendJSONString(dst []byte, s string) []byte {
 	dst = append(dst, '"')
 	if utf8.ValidString(s) {
 		dst = appendEscaped(dst, s)

@@ -69,7 +69,7 @@ func TestAppendStringEscapesWhatJavaScriptEscapes(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := string(plane.AppendString(nil, tt.text)); got != `"`+tt.want+`"` {
+			if got := string(plane.AppendJSONString(nil, tt.text)); got != `"`+tt.want+`"` {
 				t.Errorf("got %s, want %q", got, tt.want)
 			}
 		})
@@ -81,7 +81,7 @@ func TestAppendStringFindsAnEscapeAtEveryPlace(t *testing.T) {
 		for n := range 20 {
 			for m := range 20 {
 				text := strings.Repeat("x", n) + c + strings.Repeat("\x21", m) + c
-				got := plane.AppendString(nil, text)
+				got := plane.AppendJSONString(nil, text)
 				var back string
 				if err := json.Unmarshal(got, &back); err != nil || back != text {
 					t.Fatalf("%q is written as %s and read as %q, %v", text, got, back, err)
@@ -94,7 +94,7 @@ func TestAppendStringFindsAnEscapeAtEveryPlace(t *testing.T) {
 func TestAppendStringIsReadBackAsItWas(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.String().Draw(t, "text")
-		literal := plane.AppendString(nil, text)
+		literal := plane.AppendJSONString(nil, text)
 		var std string
 		if err := json.Unmarshal(literal, &std); err != nil || std != text {
 			t.Fatalf("%s is read as %q, %v", literal, std, err)

@@ -48,8 +48,8 @@ func DefaultPolicy() Policy {
 	}
 }
 
-// ErrPolicy is matched by every refusal of a setting.
-var ErrPolicy = errors.New("setting refused")
+// ErrConfig is matched by every refusal of a setting, this package's and others'.
+var ErrConfig = errors.New("setting refused")
 
 func (p Policy) validate() error {
 	for _, c := range []struct {
@@ -70,7 +70,7 @@ func (p Policy) validate() error {
 		{"MaxLag", p.MaxLag >= 0, "0 or more"},
 	} {
 		if !c.ok {
-			return fmt.Errorf("%w: policy %s must be %s", ErrPolicy, c.name, c.want)
+			return fmt.Errorf("%w: policy %s must be %s", ErrConfig, c.name, c.want)
 		}
 	}
 	return nil

@@ -55,19 +55,16 @@ func (r *Router) observe(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// answerTime is how long an answer may take, the client's taking of it
-// included. What goes on for longer sets deadlines of its own.
-const answerTime = 3 * time.Minute
-
 // timely gives a client limited time to send its body, also one that nobody
 // reads: the server looks for its end before it answers; and to take its answer.
+// What goes on for longer sets deadlines of its own.
 func (r *Router) timely(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if c.Request().ContentLength != 0 {
 			readUntil(c, time.Now().Add(r.limits.BodyTime))
 		}
 		// Not every ResponseWriter has deadlines (httptest's has none).
-		_ = http.NewResponseController(c.Response()).SetWriteDeadline(time.Now().Add(answerTime))
+		_ = http.NewResponseController(c.Response()).SetWriteDeadline(time.Now().Add(r.limits.AnswerTime))
 		return next(c)
 	}
 }

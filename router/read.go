@@ -3,6 +3,7 @@ package router
 import (
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/labstack/echo/v4"
@@ -106,31 +107,40 @@ type autoSource struct {
 	id     string
 	at     sse.Position   // where the reader is
 	opened bool           // it was sent an open
-	held   *plane.Frame   // to be sent next
+	held   []plane.Frame  // to be sent next
 	live   *plane.Cursor  // nil while the durable plane serves
 	rest   *durableSource // nil while the live plane serves
 }
 
-// goLive takes to the live plane if it has a place for the reader. An open that
-// says nothing new is left out.
+// goLive takes to the live plane if it has a place for the reader, who may also
+// be too far behind for it. An open that says nothing new is left out.
 func (a *autoSource) goLive(live *plane.Cursor) bool {
 	open, _, _ := live.Poll()
-	if open.Kind != plane.KindOpen {
+	first, some, _ := live.Poll()
+	if open.Kind != plane.KindOpen || some && !isLive(first) {
 		live.Close()
 		return false
 	}
 	a.live = live
 	if !a.opened || open.From != a.at.Offset {
-		a.held = &open
+		a.held = append(a.held, open)
+	}
+	a.at.Epoch = open.Epoch
+	if some {
+		a.held = append(a.held, first)
 	}
 	return true
 }
 
+// isLive reports whether f is one of the live plane's own, and does not send the
+// reader elsewhere.
+func isLive(f plane.Frame) bool { return f.Kind != plane.KindStale && f.Kind != plane.KindAbsent }
+
 func (a *autoSource) Poll() (f plane.Frame, ok bool, more <-chan struct{}) {
 	for {
 		switch {
-		case a.held != nil:
-			f, ok, more, a.held = *a.held, true, nil, nil
+		case len(a.held) > 0:
+			f, ok, more, a.held = a.held[0], true, nil, slices.Delete(a.held, 0, 1)
 		case a.live != nil:
 			f, ok, more = a.live.Poll()
 		default:
@@ -142,7 +152,7 @@ func (a *autoSource) Poll() (f plane.Frame, ok bool, more <-chan struct{}) {
 		switch {
 		case !ok:
 			return f, ok, more
-		case a.live != nil && (f.Kind == plane.KindStale || f.Kind == plane.KindAbsent):
+		case a.live != nil && !isLive(f):
 			a.live.Close()
 			a.live, a.rest = nil, a.router.goOn(a.id, a.at)
 			continue

@@ -42,6 +42,8 @@ type Limits struct {
 	AppendBytes   int64         // body of an append: 1 MiB
 	HeaderTime    time.Duration // to send a request's header: 10 s
 	BodyTime      time.Duration // to send a body, other than a pump's: 30 s
+	AnswerTime    time.Duration // to take an answer that ends, from the request on: 3 min
+	StoreTime     time.Duration // one store call that a request waits for: 10 s
 	PumpLineBytes int           // line of a pump's body: 1 MiB
 	Readers       int           // readers at once: 50,000
 	Ping          time.Duration // comment line to a reader: every 15 s
@@ -55,6 +57,8 @@ func (l Limits) withDefaults() Limits {
 	set(&l.AppendBytes, 1<<20)
 	set(&l.HeaderTime, 10*time.Second)
 	set(&l.BodyTime, 30*time.Second)
+	set(&l.AnswerTime, 3*time.Minute)
+	set(&l.StoreTime, 10*time.Second)
 	set(&l.PumpLineBytes, 1<<20)
 	set(&l.Readers, 50_000)
 	set(&l.Ping, 15*time.Second)
@@ -90,9 +94,10 @@ type Router struct {
 // New returns a router for cfg.
 func New(cfg Config) (*Router, error) {
 	if cfg.Actors == nil || cfg.Store == nil || cfg.Metrics == nil {
-		return nil, fmt.Errorf("%w: a router needs Actors, Store and Metrics", plane.ErrPolicy)
+		return nil, fmt.Errorf("%w: a router needs Actors, Store and Metrics", plane.ErrConfig)
 	}
-	r := &Router{cfg: cfg, limits: cfg.Limits.withDefaults(), rows: rows{cfg.Store}, log: cfg.Logger, echo: echo.New()}
+	r := &Router{cfg: cfg, limits: cfg.Limits.withDefaults(), log: cfg.Logger, echo: echo.New()}
+	r.rows = rows{cfg.Store, r.limits.StoreTime}
 	if r.log == nil {
 		r.log = slog.New(slog.DiscardHandler)
 	}

@@ -11,31 +11,31 @@ import (
 	"rillkeep.dev/rillkeep/store"
 )
 
-// rowTimeout bounds one store call that a request waits for.
-const rowTimeout = 10 * time.Second
-
 // rows are the store as requests see it: each call has a deadline, and what is
 // no answer is wire.ErrUnavailable.
-type rows struct{ store store.Store }
+type rows struct {
+	store store.Store
+	limit time.Duration // of one call
+}
 
 func (s rows) Get(ctx context.Context, id string) (store.Stream, error) {
-	return bounded(ctx, func(ctx context.Context) (store.Stream, error) { return s.store.Get(ctx, id) })
+	return bounded(ctx, s.limit, func(ctx context.Context) (store.Stream, error) { return s.store.Get(ctx, id) })
 }
 
 func (s rows) Cancel(ctx context.Context, id string) (plane.Row, error) {
-	return bounded(ctx, func(ctx context.Context) (plane.Row, error) { return s.store.Cancel(ctx, id) })
+	return bounded(ctx, s.limit, func(ctx context.Context) (plane.Row, error) { return s.store.Cancel(ctx, id) })
 }
 
 func (s rows) List(ctx context.Context, q store.Query) ([]store.Stream, error) {
-	return bounded(ctx, func(ctx context.Context) ([]store.Stream, error) { return s.store.List(ctx, q) })
+	return bounded(ctx, s.limit, func(ctx context.Context) ([]store.Stream, error) { return s.store.List(ctx, q) })
 }
 
 func (s rows) Text(ctx context.Context, id string, from, limit int64) (store.Page, error) {
-	return bounded(ctx, func(ctx context.Context) (store.Page, error) { return s.store.Text(ctx, id, from, limit) })
+	return bounded(ctx, s.limit, func(ctx context.Context) (store.Page, error) { return s.store.Text(ctx, id, from, limit) })
 }
 
-func bounded[T any](ctx context.Context, call func(context.Context) (T, error)) (T, error) {
-	ctx, cancel := context.WithTimeout(ctx, rowTimeout)
+func bounded[T any](ctx context.Context, limit time.Duration, call func(context.Context) (T, error)) (T, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	v, err := call(ctx)
 	return v, unavailable(err)

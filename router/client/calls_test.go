@@ -210,8 +210,11 @@ func TestServerMayBeBelowAPath(t *testing.T) {
 
 	s := &script{answers: []answer{{status: http.StatusNotFound}}}
 	c := s.client(t, client.Config{Server: "https://node/rill%20keep/x%2Fy/"})
-	if got := follow(within(t, patience), c, "a/.", 0, ""); s.path != "/rill%20keep/x%2Fy/v1/streams/a%2F." {
-		t.Errorf("the path is %s, %v", s.path, got.err)
+	for id, want := range map[string]string{"a/.": "a%2F.", "..": "%2E%2E", ".": "%2E", "%": "%25"} {
+		follow(within(t, patience), c, id, 0, "")
+		if want = "/rill%20keep/x%2Fy/v1/streams/" + want; s.path != want {
+			t.Errorf("the path of %s is %s, want %s", id, s.path, want)
+		}
 	}
 }
 

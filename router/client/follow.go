@@ -45,7 +45,7 @@ var (
 // stale and absent end the frames, too.
 func (c *Client) Follow(ctx context.Context, id string, from int64, selector string) iter.Seq2[plane.Frame, error] {
 	return func(yield func(plane.Frame, error) bool) {
-		f := follower{client: c, id: id, selector: selector, pos: max(0, from), yield: yield}
+		f := follower{client: c, id: id, selector: selector, pos: from, yield: yield}
 		for delay := firstDelay; ; delay = min(2*delay, maxDelay) {
 			before, began := f.pos, time.Now()
 			lost, err := f.connect(ctx)

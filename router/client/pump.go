@@ -127,7 +127,7 @@ func pieceOf(delta string) int {
 // deltaLine returns {"text":"…"} and a newline. Halves of surrogate pairs (in
 // WTF-8) stay halves.
 func deltaLine(delta string) []byte {
-	line := append([]byte(`{"text":`), plane.AppendString(nil, delta)...)
+	line := append([]byte(`{"text":`), plane.AppendJSONString(nil, delta)...)
 	return append(line, "}\n"...)
 }
 

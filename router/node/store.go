@@ -45,7 +45,7 @@ func openStore(ctx context.Context, cfg Config) (store.Store, error) {
 		}
 		return s, nil
 	default:
-		return nil, fmt.Errorf("%w: the database is a postgres:// URL, or empty for the embedded store", plane.ErrPolicy)
+		return nil, fmt.Errorf("%w: the database is a postgres:// URL, or empty for the embedded store", plane.ErrConfig)
 	}
 }
 
@@ -55,7 +55,7 @@ func (cfg Config) name(addr net.Addr) (string, error) {
 	case cfg.Database == "":
 		return embedded, nil
 	case strings.ContainsRune(cfg.Name, '/'):
-		return "", fmt.Errorf("%w: a node's name has no slash: %q", plane.ErrPolicy, cfg.Name)
+		return "", fmt.Errorf("%w: a node's name has no slash: %q", plane.ErrConfig, cfg.Name)
 	case cfg.Name != "":
 		return cfg.Name, nil
 	}

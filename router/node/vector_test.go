@@ -224,7 +224,7 @@ func (v vector) construct(t *testing.T) {
 	_, err := actor.New(cfg)
 	improved := map[string]bool{"construct/negative-interval": true, "construct/negative-retries": true, "construct/nan-linger": true}
 	wantOK := string(v.Out) == `"ok"` && !improved[v.Name]
-	if wantOK != (err == nil) || err != nil && !errors.Is(err, plane.ErrPolicy) {
+	if wantOK != (err == nil) || err != nil && !errors.Is(err, plane.ErrConfig) {
 		t.Errorf("got %v, want accepted: %v", err, wantOK)
 	}
 }
