@@ -114,8 +114,11 @@ func (m *machine) checkStored(t *rapid.T) {
 	switch {
 	case len(wrong) > 0:
 		t.Fatal(wrong[0])
+	case m.moved && row.Status.Ended(): // sealed, and so repaired
+		m.moved, m.frozen = false, m.produced
 	case m.rival && !slices.Equal(text, m.frozen):
 		t.Fatalf("another's row was changed: %q, was %q", plane.Encode(text, true), plane.Encode(m.frozen, true))
+	case m.rival:
 	case row.Seq != int64(len(text)) || !prefix(text, m.produced):
 		t.Fatalf("%d units are stored, %q, not a prefix of %q", row.Seq, plane.Encode(text, true), plane.Encode(m.produced, true))
 	}
@@ -189,7 +192,7 @@ func (m *machine) checkEnd(t *rapid.T) {
 	case !st.Over || e.Seq > st.Durable || e.Err == nil && (e.Seq != st.Durable || e.Status != st.Status):
 	case m.rival && errors.Is(e.Err, plane.ErrFenced) && st.Status == plane.StatusInterrupted:
 		return
-	case m.rival && e.Err == nil && m.swept && whole:
+	case m.rival && e.Err == nil && row.Status.Ended() && whole:
 		return
 	case errors.Is(e.Err, plane.ErrShort) && m.troubled && e.Status == plane.StatusInterrupted && (m.rival || whole):
 		m.checkRow(t, row, plane.StatusInterrupted)

@@ -64,6 +64,7 @@ type machine struct {
 	slow      bool     // the store took its time
 	rival     bool     // another took the row
 	swept     bool     // and ended it
+	moved     bool     // or just wrote into it
 	frozen    []uint16 // the text stored then
 	over      bool     // the stream takes no more
 	abandoned bool
@@ -358,17 +359,20 @@ func (m *machine) takeover(t *rapid.T) {
 	if !m.w.tables || rapid.Bool().Draw(t, "not yet") {
 		t.Skip("no rival")
 	}
-	swept := rapid.Bool().Draw(t, "swept")
+	how := rapid.SampledFrom([]string{"owner", "sweeper", "stranger"}).Draw(t, "how")
 	m.w.alter(func() {
 		if m.rival || m.w.row.Status != plane.StatusStreaming {
 			return
 		}
-		m.rival, m.swept, m.w.lost = true, swept, true
+		m.rival, m.swept, m.moved, m.w.lost = true, how == "sweeper", how == "stranger", true
 		m.frozen = slices.Clone(m.w.text)
-		if swept {
-			m.w.row.Status = plane.StatusInterrupted
-		} else {
+		switch how {
+		case "owner":
 			m.w.row.Token, m.w.row.Epoch = "other/1/2", 2
+		case "sweeper":
+			m.w.row.Status = plane.StatusInterrupted
+		case "stranger": // who knows of no tokens
+			m.w.row.Seq += 1 << 30
 		}
 	})
 }

@@ -298,7 +298,9 @@ func (w *world) snapshot() (row plane.Row, text []uint16, confirmed int64, wrong
 
 // tell notes what an answer says. w.mu is held.
 func (w *world) tell(row plane.Row) {
-	w.confirmed = max(w.confirmed, row.Seq)
+	if row.Seq <= int64(len(w.text)) { // else another put it there
+		w.confirmed = max(w.confirmed, row.Seq)
+	}
 	w.told = w.told || row.Status.Ended() && !w.lost
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -146,7 +147,8 @@ func (s *Stream) settleSeal(seal Seal, out outcome) {
 	s.mu.Lock()
 	s.inFlight = false
 	fenced := errors.Is(out.err, ErrFenced)
-	if out.known && !fenced && out.row.Seq > s.durable && out.row.Seq <= seal.Seq {
+	ours := out.err == nil || slices.Contains(s.tried, out.row.Seq)
+	if out.known && !fenced && ours && out.row.Seq > s.durable && out.row.Seq <= seal.Seq {
 		s.durable = out.row.Seq
 	}
 	switch {
@@ -278,13 +280,8 @@ func (s *Stream) Abandon(ctx context.Context) error {
 	s.terminate(Frame{Kind: KindAbsent})
 	s.answer(s.text.end(), ErrClosed)
 	s.unlock()
-	return s.Wait(ctx)
-}
-
-// Wait returns when no store call of the stream runs any longer, or ctx is done.
-func (s *Stream) Wait(ctx context.Context) error {
 	idle := make(chan struct{})
-	go func() { s.tasks.Wait(); close(idle) }()
+	go func() { s.tasks.Wait(); close(idle) }() // store calls have deadlines
 	select {
 	case <-idle:
 		return nil

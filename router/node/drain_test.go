@@ -106,7 +106,9 @@ func TestADrainingNodeSaysSoAndTakesNoStream(t *testing.T) {
 		if a.header.Get("Retry-After") == "" {
 			t.Error("open: no Retry-After")
 		}
-		wantError(t, "append", n.do(http.MethodPost, path("m1", "append"), `{"text":"x"}`), http.StatusConflict, "closed")
+		await(t, "m1 takes no more", func() bool {
+			return n.do(http.MethodPost, path("m1", "append")+"?from=0", `{"text":"text"}`).err().Code == "closed"
+		})
 		r := n.reads("m1", "")
 		if err := r.until(4); err != nil {
 			t.Error(err)
@@ -124,23 +126,26 @@ func TestADrainingNodeSaysSoAndTakesNoStream(t *testing.T) {
 func TestADrainDoesNotWaitForAReaderThatTakesNothing(t *testing.T) {
 	t.Parallel()
 	for _, proto := range []string{"HTTP/1.1", "HTTP/1.0"} {
-		n := openNode(t, node.Config{})
-		n.open("m1")
-		conn, err := smallWindow(t.Context(), "tcp", n.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close()
-		fmt.Fprintf(conn, "GET /v1/streams/m1 %s\r\nHost: 127.0.0.1\r\n\r\n", proto)
-		await(t, "it reads", func() bool { return n.metrics()["rillkeep_readers"] == 1 })
-		n.pumpText("m1", strings.Repeat("0123456789abcdef", 500_000))
-		began := time.Now()
-		if err := n.drain(); err != nil {
-			t.Errorf("%s: %v", proto, err)
-		}
-		if took := time.Since(began); took > patience/2 {
-			t.Errorf("%s: it took %v", proto, took)
-		}
+		t.Run(proto, func(t *testing.T) {
+			t.Parallel()
+			n := openNode(t, node.Config{})
+			n.open("m1")
+			conn, err := smallWindow(t.Context(), "tcp", n.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			fmt.Fprintf(conn, "GET /v1/streams/m1 %s\r\nHost: 127.0.0.1\r\n\r\n", proto)
+			await(t, "it reads", func() bool { return n.metrics()["rillkeep_readers"] == 1 })
+			n.pumpText("m1", strings.Repeat("0123456789abcdef", 500_000))
+			began := time.Now()
+			if err := n.drain(); err != nil {
+				t.Errorf("drain: %v", err)
+			}
+			if took := time.Since(began); took > patience/2 {
+				t.Errorf("it took %v", took)
+			}
+		})
 	}
 }
 
@@ -153,14 +158,16 @@ func TestADrainReportsWhatDidNotReachTheStore(t *testing.T) {
 	n.push("m1", 0, "text")
 	r := n.reads("m1", "")
 	release := n.block()
-	err := n.drain()
-	if !errors.Is(err, plane.ErrShort) || !strings.Contains(fmt.Sprint(err), `"m1"`) || strings.Contains(fmt.Sprint(err), "reached") {
-		t.Errorf("drain: %v", err)
-	}
+	drained := make(chan error, 1)
+	go func() { drained <- n.drain() }()
 	if err := r.rest(); err != nil || r.end.Status != plane.StatusInterrupted || r.end.Seq != 0 {
 		t.Errorf("%+v, %v", r.end, err)
 	}
 	release()
+	err := <-drained
+	if !errors.Is(err, plane.ErrShort) || !strings.Contains(fmt.Sprint(err), `"m1"`) || strings.Contains(fmt.Sprint(err), "reached") {
+		t.Errorf("drain: %v", err)
+	}
 }
 
 func TestAKilledNodesStreamsAreSealedAtItsNextStart(t *testing.T) {

@@ -291,6 +291,26 @@ func TestAClientsPumpStopsItsSourceWhenTheStreamIsStopped(t *testing.T) {
 	}
 }
 
+func TestWhatIsLeftOfAPumpsBodyIsNoRequest(t *testing.T) {
+	t.Parallel()
+	n := openNode(t, node.Config{})
+	n.open("m1")
+	n.open("other")
+	p := n.pump("m1", "", "application/x-ndjson")
+	p.piece("{\"text\":\"text\"}\nno JSON\n")
+	if line := p.last(); line.Error == nil {
+		t.Fatalf("%+v", line)
+	}
+	const request = "POST /v1/streams/other/cancel HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 0\r\n\r\n"
+	p.piece("text with a line\r\n")
+	p.send("%s0\r\n\r\n%s", request, request)
+	p.want("0\r\n\r\n")
+	p.wantEnd()
+	if a := n.do(http.MethodPost, path("other", "append"), `{"text":"x"}`); a.status != http.StatusOK {
+		t.Errorf("append to the other: %d %s", a.status, a.body)
+	}
+}
+
 func TestAPumpIsSlowedToTheStoreAndNotStuck(t *testing.T) {
 	t.Parallel()
 	policy := plane.DefaultPolicy()

@@ -42,7 +42,10 @@ const (
 	appendSQL = `
 		WITH u AS (
 			UPDATE rillkeep.streams SET seq = $4, updated_at = now()
-			WHERE id = $1 AND seq = $3 AND host = $2 AND status = 'streaming'
+			WHERE id = (
+				SELECT id FROM rillkeep.streams
+				WHERE id = $1 AND seq = $3 AND host = $2 AND status = 'streaming' FOR NO KEY UPDATE NOWAIT
+			)
 			RETURNING ` + rows.Columns + `
 		), i AS (
 			INSERT INTO rillkeep.chunks (stream_id, seq, text) SELECT $1, u.seq, $5 FROM u
