@@ -34,12 +34,14 @@ func benchStream(b *testing.B, retain int64) *plane.Stream {
 // frames that was.
 func drain(c *plane.Cursor) (frames int) {
 	for {
-		f, ok, _ := c.Poll()
-		if !ok {
+		f, ok, more := c.Poll()
+		if ok {
+			f.Encoded(plane.AppendJSON)
+			frames++
+		}
+		if more != nil {
 			return frames
 		}
-		f.Encoded(plane.AppendJSON)
-		frames++
 	}
 }
 

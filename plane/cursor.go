@@ -18,10 +18,9 @@ const MaxChunk = 16 << 10
 type Cursor struct {
 	s      *Stream
 	pos    int64
-	told   int64 // newest durable mark that was sent
-	mark   int64 // durable mark at the join, to be sent after its text
-	first  Frame // open, or what a reader is told instead
-	opened bool
+	told   int64  // newest durable mark that was sent
+	mark   int64  // durable mark at the join, to be sent after its text
+	first  *Frame // open, or what a reader is told instead; nil once told
 	closed bool
 }
 
@@ -34,15 +33,16 @@ func (s *Stream) Join(from int64) *Cursor {
 	c := &Cursor{s: s}
 	from = max(0, min(from, s.text.end()))
 	if s.end != nil && s.end.Kind != KindEnd {
-		c.first = *s.end
+		c.first = s.end
 		return c
 	}
 	if from < s.floor {
-		c.first = s.stale()
+		stale := s.stale()
+		c.first = &stale
 		return c
 	}
 	c.pos = s.text.floor(from)
-	c.first = Frame{
+	c.first = &Frame{
 		Kind: KindOpen, StreamID: s.id, From: c.pos, Seq: s.text.end(), DurableSeq: s.durable,
 		Ended: s.end != nil, Epoch: s.epoch,
 	}
@@ -66,12 +66,9 @@ func (c *Cursor) Poll() (f Frame, ok bool, more <-chan struct{}) {
 	if c.closed {
 		return Frame{}, false, nil
 	}
-	if !c.opened {
-		c.opened = true
-		if f = c.first; f.Terminal() {
-			c.closed = true
-		}
-		c.first = Frame{}
+	if c.first != nil {
+		f, c.first = *c.first, nil
+		c.closed = f.Terminal()
 		return f, true, nil
 	}
 	s := c.s
@@ -114,7 +111,7 @@ func (c *Cursor) chunk(end int64) Frame {
 	text := s.text.slice(from, to)
 	if len(text) > MaxChunk {
 		text = text[:Cut(text, MaxChunk)]
-		to = from + Units(text)
+		to = from + validUnits(text)
 	}
 	c.pos = to
 	f := Frame{Kind: KindChunk, From: from, Seq: to, Text: text, Epoch: s.epoch}
@@ -177,7 +174,7 @@ func (c *Cursor) Close() {
 		return
 	}
 	c.closed = true
-	if c.first.Terminal() {
+	if c.first != nil && c.first.Terminal() {
 		return
 	}
 	c.s.mu.Lock()
@@ -197,4 +194,4 @@ func Cut(s string, n int) int {
 }
 
 // Absent returns a cursor whose one frame says that the stream is not hosted.
-func Absent() *Cursor { return &Cursor{first: Frame{Kind: KindAbsent}} }
+func Absent() *Cursor { return &Cursor{first: &Frame{Kind: KindAbsent}} }

@@ -57,6 +57,9 @@ func (m *machine) push(t *rapid.T) {
 	for range rapid.IntRange(1, 3).Draw(t, "atoms") {
 		m.coming += m.atom(t)
 	}
+	if room := m.policy.MaxUnits - int64(len(m.produced)); room < 60 && rapid.Bool().Draw(t, "fill") {
+		m.coming = strings.Repeat("y", int(room))
+	}
 	n := len(m.coming)
 	if cut := rapid.IntRange(0, 8).Draw(t, "cut"); rapid.Bool().Draw(t, "whole") {
 		n = max(0, n-cut)

@@ -189,13 +189,8 @@ func (m *machine) frame(t *rapid.T, r *reader, f plane.Frame) {
 		wrong("the shared form is another frame's: " + got)
 	}
 	if !r.opened {
-		r.opened = true
-		r.from, r.pos = f.From, f.From
-		if plain(f) != plain(r.first) {
+		if r.begin(f); plain(f) != plain(r.first) {
 			wrong(fmt.Sprintf("first, instead of %+v,", r.first))
-		}
-		if f.Terminal() {
-			r.end = &f
 		}
 		return
 	}
@@ -236,6 +231,14 @@ func (m *machine) frame(t *rapid.T, r *reader, f plane.Frame) {
 	default:
 		wrong("not a frame to come now")
 	}
+	if f.Terminal() {
+		r.end = &f
+	}
+}
+
+// begin takes the first frame.
+func (r *reader) begin(f plane.Frame) {
+	r.opened, r.from, r.pos = true, f.From, f.From
 	if f.Terminal() {
 		r.end = &f
 	}

@@ -110,7 +110,7 @@ func (s *Stream) produce(text string) {
 	if text == "" {
 		return
 	}
-	s.text.append(text, Units(text))
+	s.text.append(text, validUnits(text))
 	s.changed = true
 }
 

@@ -16,9 +16,12 @@ func (f Frame) Encoded(encode func(dst []byte, f Frame) []byte) []byte {
 	if f.shared == nil {
 		return encode(nil, f)
 	}
-	f.shared.once.Do(func() { f.shared.wire = encode(nil, f) })
+	f.shared.once.Do(func() { f.shared.wire = encode(make([]byte, 0, len(f.Text)+wireOverhead), f) })
 	return f.shared.wire
 }
+
+// wireOverhead is what the usual frame is longer than its text on the wire.
+const wireOverhead = 128
 
 const (
 	sharedFrames = 4        // newest frames kept for sharing

@@ -46,7 +46,7 @@ func (t *text) append(s string, units int64) {
 			continue
 		}
 		t.buf = append(t.buf, s[:n]...)
-		t.units += Units(s[:n])
+		t.units += validUnits(s[:n])
 		s = s[n:]
 	}
 }
@@ -129,7 +129,7 @@ func (t *text) trim(below int64) {
 	}
 	kept := text{base: start}
 	rest := view(t.buf[at:])
-	kept.append(rest, Units(rest))
+	kept.append(rest, validUnits(rest))
 	*t = kept
 }
 

@@ -1,25 +1,53 @@
 package plane
 
-import "unicode/utf8"
+import (
+	"math/bits"
+	"unicode/utf8"
+)
 
 // Units returns the length of s in UTF-16 code units. s is valid UTF-8, or
 // WTF-8 (UTF-8 in which a lone surrogate is its own three-byte sequence, one
 // unit): see https://simonsapin.github.io/wtf-8/. Any other invalid sequence
 // counts as the one unit of the U+FFFD that replaces it.
 func Units(s string) int64 {
+	if utf8.ValidString(s) {
+		return validUnits(s)
+	}
 	var n int64
-	for i := 0; i < len(s); {
-		b := s[i]
-		if b < utf8.RuneSelf {
-			i++
-			n++
-			continue
+	for s != "" {
+		size, units := 1, int64(1)
+		if s[0] >= utf8.RuneSelf {
+			size, units = step(s)
 		}
-		size, units := step(s[i:])
-		i += size
-		n += units
+		s, n = s[size:], n+units
 	}
 	return n
+}
+
+// validUnits is Units of valid UTF-8, eight bytes at a time. A character is one
+// unit, the byte it begins with; one of four bytes is two.
+func validUnits(s string) int64 {
+	const lowBits = 0x0101010101010101
+	n := len(s)
+	for len(s) >= 8 {
+		w := uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 |
+			uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
+		if w&(lowBits<<7) != 0 {
+			follow := w >> 7 &^ (w >> 6) & lowBits                    // 10xxxxxx
+			four := w >> 7 & (w >> 6) & (w >> 5) & (w >> 4) & lowBits // 1111xxxx
+			n += bits.OnesCount64(four) - bits.OnesCount64(follow)
+		}
+		s = s[8:]
+	}
+	for i := range len(s) {
+		switch {
+		case s[i]&0xC0 == 0x80:
+			n--
+		case s[i] >= 0xF0:
+			n++
+		}
+	}
+	return int64(n)
 }
 
 // Skip returns s without its first n UTF-16 code units. Where n lies inside a

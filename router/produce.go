@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"strconv"
 	"time"
+	"unicode/utf8"
 
 	"github.com/labstack/echo/v4"
 
@@ -106,8 +107,8 @@ func parseDelta(body []byte) (string, error) {
 	var envelope struct {
 		Text json.RawMessage `json:"text"`
 	}
-	if err := json.Unmarshal(body, &envelope); err != nil || len(envelope.Text) == 0 || envelope.Text[0] != '"' {
-		return "", wire.Detail(wire.ErrBadRequest, `a delta is JSON of the form {"text":"…"}`)
+	if err := json.Unmarshal(body, &envelope); err != nil || !utf8.Valid(body) || len(envelope.Text) == 0 || envelope.Text[0] != '"' {
+		return "", wire.Detail(wire.ErrBadRequest, `a delta is JSON, in UTF-8, of the form {"text":"…"}`)
 	}
 	text, err := plane.UnescapeJSON(nil, envelope.Text)
 	if err != nil {

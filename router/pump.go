@@ -39,7 +39,6 @@ func (r *Router) pump(c echo.Context) error {
 	case !given:
 		from = s.State().Received
 	}
-	readUntil(c, time.Time{})
 	format := upstream.NDJSON
 	if kind == typeText {
 		format = upstream.Text
@@ -63,6 +62,8 @@ type pump struct {
 func (p pump) serve(req *http.Request, from int64, parse func(context.Context, io.Reader) iter.Seq2[string, error]) {
 	// Fails where the protocol is full duplex anyway.
 	_ = p.control.EnableFullDuplex()
+	_ = p.control.SetReadDeadline(time.Time{})
+	_ = p.control.SetWriteDeadline(time.Time{})
 	p.w.Header().Set("Content-Type", typeNDJSON)
 	p.w.Header().Set("Cache-Control", "no-store")
 	p.w.Header().Set("X-Accel-Buffering", "no")
@@ -123,6 +124,8 @@ func (p pump) acknowledge(ctx context.Context, tip *plane.Cursor) error {
 			if err := p.line(wire.PumpLine{Ack: p.ack()}); err != nil {
 				return err
 			}
+			// One that passes between lines would end an HTTP/2 stream.
+			_ = p.control.SetWriteDeadline(time.Time{})
 		}
 	}
 	return nil

@@ -125,7 +125,6 @@ func (a *autoSource) goLive(live *plane.Cursor) bool {
 	if !a.opened || open.From != a.at.Offset {
 		a.held = append(a.held, open)
 	}
-	a.at.Epoch = open.Epoch
 	if some {
 		a.held = append(a.held, first)
 	}
@@ -140,7 +139,8 @@ func (a *autoSource) Poll() (f plane.Frame, ok bool, more <-chan struct{}) {
 	for {
 		switch {
 		case len(a.held) > 0:
-			f, ok, more, a.held = a.held[0], true, nil, slices.Delete(a.held, 0, 1)
+			f, ok, more = a.held[0], true, nil
+			a.held = slices.Delete(a.held, 0, 1)
 		case a.live != nil:
 			f, ok, more = a.live.Poll()
 		default:
@@ -160,7 +160,7 @@ func (a *autoSource) Poll() (f plane.Frame, ok bool, more <-chan struct{}) {
 			a.opened = true
 			a.at = sse.Position{Offset: f.From, Epoch: f.Epoch}
 		case f.Kind == plane.KindChunk:
-			a.at.Offset = f.Seq
+			a.at = sse.Position{Offset: f.Seq, Epoch: f.Epoch}
 		}
 		return f, ok, more
 	}

@@ -20,8 +20,18 @@ import (
 	"rillkeep.dev/rillkeep/plane"
 )
 
-// ErrNewerSchema says that a later release has changed the tables.
-var ErrNewerSchema = errors.New("database was migrated by a newer release")
+var (
+	// ErrNewerSchema says that a later release has changed the tables.
+	ErrNewerSchema = errors.New("database was migrated by a newer release")
+
+	// ErrBusy says that another session holds a lock on what a call needs, as a
+	// rule the stream's row. The call has changed nothing; try it again later.
+	ErrBusy = errors.New("another session of the database has it locked")
+
+	// ErrNameInUse says that a node of the same name is running on the same
+	// tables: what looks like the orphans of an earlier run is that node's.
+	ErrNameInUse = errors.New("another node of that name is running")
+)
 
 // Store is a database of streams. Its methods are safe for concurrent use and
 // end when their context does; one that fails may or may not have taken effect.
@@ -62,8 +72,12 @@ type Store interface {
 	// Interrupt seals as interrupted, with the text that is durable, every
 	// streaming row whose owner token names node with an incarnation other than
 	// the one given: what an earlier run of a node left when it died. It answers
-	// how many; rows that could not be sealed are skipped and make the error. A
-	// text with a hole stays in its pieces.
+	// how many; rows that could not be sealed, or are locked, are skipped and make
+	// the error. A text with a hole stays in its pieces.
+	//
+	// In a database that several nodes share the store holds the node's name from
+	// the first call on until it is closed. ErrNameInUse if another store does:
+	// nothing is sealed then.
 	Interrupt(ctx context.Context, node, incarnation string) (int, error)
 
 	// Ping reports whether the database answers.

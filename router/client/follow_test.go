@@ -282,7 +282,7 @@ func TestFollowEndsWithItsContextAndItsLoop(t *testing.T) {
 	c := connect(t, client.Config{Server: n.URL(), HTTP: &http.Client{Transport: transport}})
 	open(t, c, "m")
 	enough := errors.New("enough")
-	ctx, cancel := context.WithCancelCause(t.Context())
+	ctx, cancel := context.WithCancelCause(within(t, patience))
 	defer cancel(nil)
 	var got []plane.Kind
 	var last error
@@ -293,7 +293,10 @@ func TestFollowEndsWithItsContextAndItsLoop(t *testing.T) {
 	if len(got) != 2 || got[0] != plane.KindOpen || !errors.Is(last, enough) {
 		t.Errorf("%v, then %v", got, last)
 	}
-	for range c.Follow(t.Context(), "m", 0, "") {
+	for _, err := range c.Follow(within(t, patience), "m", 0, "") {
+		if err != nil {
+			t.Error(err)
+		}
 		break
 	}
 	for _, err := range c.Follow(ctx, "m", 0, "") {

@@ -153,7 +153,7 @@ func TestPumpEndsItsSilentSourceWhenAskedToStop(t *testing.T) {
 	asked := make(chan error, 1)
 	source := silentAfter("some text", over)
 	go func() {
-		for range c.Follow(t.Context(), "m", 0, "") { // the text is there
+		for range c.Follow(within(t, patience), "m", 0, "") { // the text is there
 			_, err := c.Cancel(t.Context(), "m")
 			asked <- err
 			return
@@ -189,17 +189,18 @@ func TestPumpEndsWhenTheServerIsGone(t *testing.T) {
 		open(t, c, name)
 		over := make(chan error, 1)
 		ended := make(chan error, 1)
+		ctx := within(t, patience)
 		go func() {
-			for f, err := range direct.Follow(t.Context(), name, 0, "") {
+			for f, err := range direct.Follow(ctx, name, 0, "") {
 				if err != nil || f.Kind == plane.KindChunk {
 					ended <- errors.Join(err, end(p, direct))
 					return
 				}
 			}
 		}()
-		_, err := c.Pump(within(t, patience), name, 0, silentAfter("some text", over), nil)
+		_, err := c.Pump(ctx, name, 0, silentAfter("some text", over), nil)
 		var reported *client.SourceError
-		if err == nil || errors.As(err, &reported) || t.Context().Err() != nil {
+		if err == nil || errors.As(err, &reported) || ctx.Err() != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 		if sealed := errors.Is(err, plane.ErrClosed); sealed != (name == "another seals it") {

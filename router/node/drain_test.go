@@ -29,7 +29,7 @@ func (r *running) drain() error {
 
 func TestADrainLosesNothingThatWasProduced(t *testing.T) {
 	t.Parallel()
-	onEachStore(t, node.Config{Policy: patient(), Limits: router.Limits{DurablePoll: 20 * time.Millisecond}}, func(t *testing.T, n *running) {
+	onEachStore(t, node.Config{Policy: patient(), Limits: router.Limits{DurablePoll: 200 * time.Millisecond}}, func(t *testing.T, n *running) {
 		const streams = 20
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()

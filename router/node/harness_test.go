@@ -254,7 +254,7 @@ func (r *running) metrics(header ...string) map[string]float64 {
 	return values
 }
 
-// tokens of one stream's text as the test files write them: one JSON a line.
+// lines are the lines of a test file, which are one JSON each.
 func lines(tb testing.TB, data []byte) []string {
 	tb.Helper()
 	var all []string

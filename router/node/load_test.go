@@ -230,7 +230,7 @@ func TestAHugeTextIsReplayedInBoundedMemory(t *testing.T) {
 	text = ""
 	replay := func(state string, readers int, joined func()) {
 		t.Helper()
-		ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
+		ctx, cancel := context.WithTimeout(t.Context(), 4*patience)
 		defer cancel()
 		began, peak := time.Now(), watchHeap()
 		var all errgroup.Group

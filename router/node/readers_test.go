@@ -271,7 +271,7 @@ func TestNoTimeoutEndsAWholeResponse(t *testing.T) {
 	t.Parallel()
 	limits := router.Limits{
 		Stall: 200 * time.Millisecond, Ping: 50 * time.Millisecond, Recheck: 50 * time.Millisecond,
-		BodyTime: 200 * time.Millisecond, HeaderTime: 200 * time.Millisecond,
+		BodyTime: time.Second, HeaderTime: time.Second,
 	}
 	n := openNode(t, node.Config{Limits: limits, Policy: eager()})
 	n.open("m1")

@@ -30,7 +30,7 @@ func (s *socket) dribble(every time.Duration) {
 func TestWhoSendsAHeaderOrABodyTooSlowlyIsCut(t *testing.T) {
 	t.Parallel()
 	keys := newKeys(t)
-	limits := router.Limits{HeaderTime: 300 * time.Millisecond, BodyTime: 300 * time.Millisecond, Ping: 100 * time.Millisecond}
+	limits := router.Limits{HeaderTime: time.Second, BodyTime: time.Second, Ping: 100 * time.Millisecond}
 	open := openNode(t, node.Config{Limits: limits})
 	closed := openNode(t, node.Config{Limits: limits, Keys: keys.Keys})
 	open.open("m1")
@@ -76,11 +76,11 @@ func TestWhoSendsAHeaderOrABodyTooSlowlyIsCut(t *testing.T) {
 
 func TestARequestMayTakeLongerThanItsBody(t *testing.T) {
 	t.Parallel()
-	n := openNode(t, node.Config{Limits: router.Limits{BodyTime: 200 * time.Millisecond}})
+	n := openNode(t, node.Config{Limits: router.Limits{BodyTime: 500 * time.Millisecond}})
 	n.open("m1")
 	n.push("m1", 0, "text")
 	release := n.block()
-	time.AfterFunc(700*time.Millisecond, release)
+	time.AfterFunc(1200*time.Millisecond, release)
 	if a := n.do("POST", path("m1", "close"), `{"status":"complete"}`); a.status != 200 {
 		t.Errorf("%d %s", a.status, a.body)
 	}

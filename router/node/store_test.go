@@ -53,7 +53,7 @@ func (r *running) block() (release func()) {
 func impatient() plane.Policy {
 	p := plane.DefaultPolicy()
 	p.Interval, p.MaxBackoff = 50*time.Millisecond, 100*time.Millisecond
-	p.StoreTimeout, p.Retries, p.RetryDelay = 100*time.Millisecond, 1, 10*time.Millisecond
+	p.StoreTimeout, p.Retries, p.RetryDelay = 500*time.Millisecond, 1, 10*time.Millisecond
 	return p
 }
 

@@ -27,12 +27,14 @@ type Config struct {
 }
 
 // defaults are session settings for connections whose URL does not set them. A
-// call gives up at its context's deadline and cancels its statement; the
-// timeouts are for what the server would not hear of.
+// call gives up at its context's deadline and cancels its statement; the other
+// timeouts are for what the server would not hear of. lock_timeout bounds what
+// NOWAIT does not: it is short, since who waits keeps a connection from others,
+// and long enough for the locks that the server itself takes in passing.
 var defaults = map[string]string{
 	"application_name":                    "rillkeep",
 	"statement_timeout":                   "30s",
-	"lock_timeout":                        "10s",
+	"lock_timeout":                        "100ms",
 	"idle_in_transaction_session_timeout": "30s",
 }
 
@@ -46,7 +48,8 @@ type Store struct {
 	schema string
 	named  *strings.Replacer // puts the schema's name into SQL
 	stmt   statements
-	calls  rows.Calls // the pool itself knows those under way
+	name   name
+	calls  rows.Calls // the pool itself knows those under way that use it
 }
 
 var _ store.Store = (*Store)(nil)
@@ -64,7 +67,7 @@ func Open(ctx context.Context, url string, cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open database: %w", err)
 	}
-	s := &Store{pool: pool, schema: cfg.Schema}
+	s := &Store{pool: pool, schema: cfg.Schema, name: newName(pc.ConnConfig)}
 	if s.schema == "" {
 		s.schema = "rillkeep"
 	}
@@ -126,6 +129,6 @@ func (s *Store) Ping(ctx context.Context) error {
 func (s *Store) Close(ctx context.Context) error {
 	return s.calls.Close(ctx, func() error {
 		s.pool.Close()
-		return nil
+		return s.name.release() // when nothing is written any more
 	})
 }

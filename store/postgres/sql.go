@@ -7,6 +7,9 @@ import (
 	"rillkeep.dev/rillkeep/store/internal/rows"
 )
 
+// Nothing that writes waits for a row that somebody else has locked: a call that
+// waits keeps a connection, and a few such rows would have all of them. NOWAIT
+// costs an append some microseconds of the server's time.
 const (
 	// elseRow completes a write u that answers whether it was applied and the
 	// row: if it was not, the row as it was when the statement began.
@@ -17,12 +20,18 @@ const (
 
 	// openSQL: $1 id, $2 node/incarnation, $3 producer, $4 meta. A row that may
 	// be claimed has no chunks; nor may an earlier stream of the id have left
-	// any. What the claim does not say stays as an application wrote it.
+	// any. What the claim does not say stays as an application wrote it. An
+	// insert waits for one of the same id that is not committed yet, as long as
+	// lock_timeout lets it.
 	openSQL = `
-		WITH u AS (
+		WITH free AS (
+			SELECT FROM rillkeep.streams
+			WHERE id = $1 AND status <> 'streaming' AND seq = 0 AND body = '' FOR NO KEY UPDATE NOWAIT
+		), u AS (
 			INSERT INTO rillkeep.streams AS s (id, status, host, epoch, producer, meta)
 			SELECT $1, 'streaming', $2::text || '/1', 1, nullif($3, ''), $4::json
 			WHERE NOT EXISTS (SELECT FROM rillkeep.chunks WHERE stream_id = $1)
+				AND (EXISTS (SELECT FROM free) OR NOT EXISTS (SELECT FROM rillkeep.streams WHERE id = $1))
 			ON CONFLICT (id) DO UPDATE
 			SET status = 'streaming', epoch = s.epoch + 1, host = $2 || '/' || (s.epoch + 1),
 				cancel = s.cancel AND s.status = 'pending', error = NULL,
@@ -36,8 +45,8 @@ const (
 		SELECT ` + rows.Columns + `, body <> '' OR EXISTS (SELECT FROM rillkeep.chunks WHERE stream_id = $1)
 		FROM rillkeep.streams WHERE id = $1`
 
-	// appendSQL: $1 id, $2 token, $3 from, $4 seq, $5 text. The update locks the
-	// row before it compares, so that of two that overlap in time the second
+	// appendSQL: $1 id, $2 token, $3 from, $4 seq, $5 text. The row is locked
+	// before it is compared, so that of two that overlap in time the second
 	// compares with what the first left.
 	appendSQL = `
 		WITH u AS (
@@ -54,15 +63,18 @@ const (
 	cancelSQL = `
 		WITH u AS (
 			UPDATE rillkeep.streams SET cancel = true, updated_at = now()
-			WHERE id = $1 AND NOT cancel AND status IN ('pending', 'streaming')
+			WHERE id = (
+				SELECT id FROM rillkeep.streams
+				WHERE id = $1 AND NOT cancel AND status IN ('pending', 'streaming') FOR NO KEY UPDATE NOWAIT
+			)
 			RETURNING ` + rows.Columns + `
 		)` + elseRow
 
 	// lockSQL: $1 id, $2 token. A seal takes the lock in a statement of its own:
-	// the next one sees the chunks of an append that held the lock until now.
+	// the next one sees the chunks of an append that was committed until now.
 	lockSQL = `
 		SELECT ` + rows.Columns + ` FROM rillkeep.streams
-		WHERE id = $1 AND host = $2 AND status = 'streaming' FOR UPDATE`
+		WHERE id = $1 AND host = $2 AND status = 'streaming' FOR NO KEY UPDATE NOWAIT`
 
 	// sealSQL: $1 id, $2 token, $3 body, $4 marks, $5 seq, $6 status, $7 error.
 	sealSQL = `

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"rillkeep.dev/rillkeep/plane"
 	"rillkeep.dev/rillkeep/store"
@@ -12,7 +15,7 @@ import (
 
 // Open claims a stream, creating its row if there is none. See plane.Store.
 func (s *Store) Open(ctx context.Context, claim plane.Claim) (plane.Row, error) {
-	row, err := s.open(ctx, claim)
+	row, err := patiently(ctx, func() (plane.Row, error) { return s.open(ctx, claim) })
 	if err != nil {
 		return plane.Row{}, failed(ctx, err, "open %q", claim.ID)
 	}
@@ -54,7 +57,8 @@ func (s *Store) find(ctx context.Context, id string) (found rows.Found, err erro
 	return found, err
 }
 
-// Append adds a slice as a chunk row. See plane.Store.
+// Append adds a slice as a chunk row. See plane.Store. store.ErrBusy at once if
+// the row is locked: the stream has a rhythm of its own for repeats.
 func (s *Store) Append(ctx context.Context, slice plane.Slice) (plane.Row, error) {
 	row, err := s.append(ctx, slice)
 	if err != nil {
@@ -72,21 +76,26 @@ func (s *Store) append(ctx context.Context, slice plane.Slice) (plane.Row, error
 	}
 	added, row, err := s.write(ctx, s.stmt.append, slice.ID, slice.Token, slice.From, slice.Seq, slice.Text)
 	if err == nil && !added && row.Seq == slice.From && row.Token == slice.Token && row.Status == plane.StatusStreaming {
-		return s.read(ctx, slice.ID) // it changed while the statement waited for it
+		return s.read(ctx, slice.ID) // it changed after the statement began
 	}
 	return row, err
 }
 
 // Cancel sets the cancel flag. See store.Store.
 func (s *Store) Cancel(ctx context.Context, id string) (plane.Row, error) {
-	set, row, err := s.write(ctx, s.stmt.cancel, id)
-	if err == nil && !set && !row.Cancel && !row.Status.Ended() {
-		row, err = s.read(ctx, id) // it changed while the statement waited for it
-	}
+	row, err := patiently(ctx, func() (plane.Row, error) { return s.cancel(ctx, id) })
 	if err != nil {
 		return plane.Row{}, failed(ctx, err, "cancel %q", id)
 	}
 	return row, nil
+}
+
+func (s *Store) cancel(ctx context.Context, id string) (plane.Row, error) {
+	set, row, err := s.write(ctx, s.stmt.cancel, id)
+	if err == nil && !set && !row.Cancel && !row.Status.Ended() {
+		return s.read(ctx, id) // it changed after the statement began
+	}
+	return row, err
 }
 
 // write runs a statement that ends in elseRow.
@@ -95,9 +104,43 @@ func (s *Store) write(ctx context.Context, sql string, args ...any) (applied boo
 	return applied, row, err
 }
 
-// failed says what failed, and that the context had ended if so: the server
-// then only says that it was asked to stop.
+// patience is how long a call whose caller has little of it, or none, tries for
+// a row that is locked; the pauses between the tries grow to maxPause. Between
+// them it has no connection.
+const (
+	patience = time.Second
+	maxPause = 100 * time.Millisecond
+)
+
+// patiently repeats a call that finds its row locked.
+func patiently(ctx context.Context, call func() (plane.Row, error)) (plane.Row, error) {
+	over := time.Now().Add(patience)
+	for pause := 5 * time.Millisecond; ; pause = min(2*pause, maxPause) {
+		row, err := call()
+		if !locked(err) || time.Until(over) < pause {
+			return row, err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return row, err
+		}
+	}
+}
+
+// locked reports whether err says that another session has a lock.
+func locked(err error) bool {
+	const lockNotAvailable = "55P03" // NOWAIT or lock_timeout
+	said, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && said.Code == lockNotAvailable
+}
+
+// failed says what failed; that a lock was in the way, if so; and that the
+// context had ended, if so: the server then only says that it was asked to stop.
 func failed(ctx context.Context, err error, format string, args ...any) error {
+	if locked(err) {
+		err = fmt.Errorf("%w: %w", store.ErrBusy, err)
+	}
 	if ended := ctx.Err(); ended != nil && !errors.Is(err, ended) {
 		err = fmt.Errorf("%w: %w", ended, err)
 	}

@@ -1,0 +1,98 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"rillkeep.dev/rillkeep/store"
+)
+
+// nameSettings are session settings of the connection that holds a name. A lock
+// that its holder lets go of is waited for: a node that is started again may be
+// faster than the end of the connection before. A machine that is gone is
+// noticed, and its name free, within half a minute.
+var nameSettings = map[string]string{
+	"lock_timeout":            "1s",
+	"tcp_keepalives_idle":     "10",
+	"tcp_keepalives_interval": "5",
+	"tcp_keepalives_count":    "3",
+}
+
+// releaseTimeout bounds the goodbye to the server.
+const releaseTimeout = 5 * time.Second
+
+// name is a node's name, held by a session's advisory lock. The session has a
+// connection beside the pool, which closes its own when they idle or age; it
+// lasts until it is released or lost. That it was lost shows when the name is
+// taken the next time, which takes it anew unless another was faster.
+type name struct {
+	cfg  *pgx.ConnConfig
+	turn chan struct{} // full while somebody uses conn
+	conn *pgx.Conn     // nil until the first name is taken
+}
+
+func newName(cfg *pgx.ConnConfig) name {
+	cfg = cfg.Copy()
+	for setting, value := range nameSettings {
+		cfg.RuntimeParams[setting] = value
+	}
+	return name{cfg: cfg, turn: make(chan struct{}, 1)}
+}
+
+// take makes node's name in a schema this store's alone. store.ErrNameInUse if
+// another session has it.
+func (n *name) take(ctx context.Context, node, schema string) error {
+	select {
+	case n.turn <- struct{}{}:
+		defer func() { <-n.turn }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if err := n.connect(ctx); err != nil {
+		return err
+	}
+	// A session may take a lock many times; it has it until it ends.
+	_, err := n.conn.Exec(ctx, "SELECT pg_advisory_lock(hashtextextended($1, $2))", node+"/"+schema, lockClass)
+	if locked(err) {
+		return store.ErrNameInUse
+	}
+	return err
+}
+
+func (n *name) connect(ctx context.Context) error {
+	if n.conn != nil {
+		if n.conn.Ping(ctx) == nil {
+			return nil
+		}
+		_ = n.conn.Close(ctx) // it is lost
+		n.conn = nil
+	}
+	conn, err := pgx.ConnectConfig(ctx, n.cfg)
+	if err != nil {
+		return err
+	}
+	// Servers before 14 have no such setting.
+	_, err = conn.Exec(ctx, "SELECT set_config(name, '0', false) FROM pg_settings WHERE name = 'idle_session_timeout'")
+	if err != nil {
+		_ = conn.Close(ctx)
+		return err
+	}
+	n.conn = conn
+	return nil
+}
+
+// release lets go of what was taken. Nobody may be taking anything.
+func (n *name) release() error {
+	if n.conn == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), releaseTimeout)
+	defer cancel()
+	if err := n.conn.Close(ctx); err != nil {
+		return fmt.Errorf("release the node's name: %w", err)
+	}
+	return nil
+}
