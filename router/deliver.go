@@ -31,6 +31,9 @@ const (
 // milliseconds.
 const minRetry = 1000
 
+// stopGrace is how long a reader may take for its last frame when the node stops.
+const stopGrace = time.Second
+
 // What is sent at once, at the most: more is the next write's.
 const (
 	batchFrames = 16
@@ -129,7 +132,10 @@ func (d *delivery) wake() {
 
 // deliver sends until there is a reason not to.
 func (d *delivery) deliver() (reason string) {
-	defer context.AfterFunc(d.router.stop, func() { d.interrupt(reasonStop); d.to.cut() })()
+	defer context.AfterFunc(d.router.stop, func() {
+		d.interrupt(reasonStop)
+		time.AfterFunc(stopGrace, d.to.cut)
+	})()
 	limits := d.router.limits
 	pingAt, checkAt := time.Now().Add(limits.Ping), time.Now().Add(limits.Recheck)
 	timer := time.AfterFunc(min(limits.Ping, limits.Recheck), d.tick)
@@ -157,6 +163,11 @@ func (d *delivery) deliver() (reason string) {
 			}
 		}
 		if reason, ok := d.over.Load().(string); ok {
+			if reason == reasonStop { // its stream may have ended just before
+				if more, err = d.drain(); err == nil && more == nil {
+					return string(d.last)
+				}
+			}
 			return reason
 		}
 		if !d.beat.Swap(false) {

@@ -46,6 +46,7 @@ type Limits struct {
 	StoreTime     time.Duration // one store call that a request waits for: 10 s
 	PumpLineBytes int           // line of a pump's body: 1 MiB
 	Readers       int           // readers at once: 50,000
+	Snapshots     int           // snapshots being answered at once, each a whole text: 16
 	Ping          time.Duration // comment line to a reader: every 15 s
 	Recheck       time.Duration // authorization of a reader: every 15 s
 	Stall         time.Duration // a reader that takes nothing is closed: after 30 s
@@ -61,6 +62,7 @@ func (l Limits) withDefaults() Limits {
 	set(&l.StoreTime, 10*time.Second)
 	set(&l.PumpLineBytes, 1<<20)
 	set(&l.Readers, 50_000)
+	set(&l.Snapshots, 16)
 	set(&l.Ping, 15*time.Second)
 	set(&l.Recheck, 15*time.Second)
 	set(&l.Stall, 30*time.Second)

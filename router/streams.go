@@ -17,9 +17,6 @@ import (
 	"rillkeep.dev/rillkeep/store"
 )
 
-// maxSnapshots bounds how many whole texts are in memory to be answered.
-const maxSnapshots = 16
-
 // maxBody bounds the bodies of all requests but append and pump, in bytes.
 const maxBody = 64 << 10
 
@@ -231,7 +228,7 @@ func describe(row store.Stream) wire.Stream {
 // else what is durable.
 func (r *Router) snapshot(c echo.Context) error {
 	defer r.whole.Add(-1)
-	if r.whole.Add(1) > maxSnapshots {
+	if int(r.whole.Add(1)) > r.limits.Snapshots {
 		return wire.Detail(wire.ErrUnavailable, "the node answers as many snapshots as it may; read the stream as events")
 	}
 	ctx, id := c.Request().Context(), streamID(c)

@@ -9,6 +9,7 @@ import (
 	"rillkeep.dev/rillkeep/plane"
 	"rillkeep.dev/rillkeep/router/client"
 	"rillkeep.dev/rillkeep/router/wire"
+	"rillkeep.dev/rillkeep/store/sqlite"
 )
 
 // Exit codes, beside 0 for success.
@@ -63,6 +64,8 @@ func hint(err error) string {
 		return "\nStart a node with rillkeep serve, or name another with --server."
 	case errors.Is(err, syscall.EADDRINUSE):
 		return "\nChoose another address with --listen; port 0 takes a free one."
+	case errors.Is(err, sqlite.ErrInUse):
+		return "\nAnother node has this folder: stop that one, or choose another folder with --data."
 	case errors.Is(err, wire.ErrUnauthorized):
 		return "\nPut a token into RILLKEEP_TOKEN; rillkeep token mints one."
 	default:

@@ -67,14 +67,19 @@ func (p pushCmd) Run(ctx context.Context, con *console) error {
 
 	// The text and its end are owed to the readers also when the command is
 	// told to stop.
+	told := ctx
 	ctx, cancel := outlive(ctx, lastCall)
 	defer cancel()
-	_, pumped := c.Pump(ctx, p.ID, opened.Seq, func(ctx context.Context) iter.Seq2[string, error] {
+	ack, pumped := c.Pump(ctx, p.ID, opened.Seq, func(ctx context.Context) iter.Seq2[string, error] {
 		return func(yield func(string, error) bool) {
 			defer context.AfterFunc(ctx, func() { breakOff(errStopped) })()
 			upstream.Deltas(ctx, input, upstream.Format(p.Format), upstream.Options{})(yield)
 		}
 	}, nil)
+	if pumped == nil && !ack.Cancelled && told.Err() != nil {
+		// One Ctrl-C stops the whole pipeline: the input may have ended by it.
+		pumped = &client.SourceError{Err: errStopped}
+	}
 	sealed, err := p.seal(context.WithoutCancel(ctx), c, pumped)
 	if err != nil {
 		return err

@@ -181,6 +181,18 @@ func TestPushThatIsStoppedSealsWhatItRead(t *testing.T) {
 	}
 }
 
+func TestPushThatIsStoppedWithWhatFeedsItIsNotComplete(t *testing.T) {
+	t.Parallel()
+	s := openServer(t, node.Config{})
+	p := s.push(t, "m1")
+	p.write(t, "half of it")
+	s.waitText(t, "m1", "half of it")
+	p.stop()
+	_ = p.in.Close() // as what writes into the pipe exits
+	got := <-p.done
+	got.want(t, exitInterrupted, "", "rillkeep: the stream was interrupted\n")
+}
+
 func TestPushSaysHowAnotherEndedItsStream(t *testing.T) {
 	t.Parallel()
 	s := openServer(t, node.Config{})

@@ -181,7 +181,7 @@ func TestServeRefusesWhatCannotBe(t *testing.T) {
 		args []string
 		want string
 	}{
-		"another's data":      {[]string{"--data", data, "--listen", "127.0.0.1:0"}, "database is in use"},
+		"another's data":      {[]string{"--data", data, "--listen", "127.0.0.1:0"}, "database is in use\nAnother node has this folder"},
 		"another's port":      {[]string{"--listen", addr}, "address already in use\nChoose another address with --listen"},
 		"all without keys":    {[]string{"--listen", "0.0.0.0:0"}, "refuse to listen on \"0.0.0.0:0\" without keys"},
 		"no address":          {[]string{"--listen", "8080"}, "missing port in address"},

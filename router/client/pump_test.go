@@ -151,19 +151,23 @@ func TestPumpEndsItsSilentSourceWhenAskedToStop(t *testing.T) {
 	open(t, c, "m")
 	over := make(chan error, 1)
 	asked := make(chan error, 1)
-	source := silentAfter("some text", over)
+	ctx := within(t, patience)
 	go func() {
-		for range c.Follow(within(t, patience), "m", 0, "") { // the text is there
-			_, err := c.Cancel(t.Context(), "m")
-			asked <- err
-			return
+		for f, err := range c.Follow(ctx, "m", 0, "") {
+			if err == nil && f.Kind == plane.KindChunk {
+				_, err = c.Cancel(ctx, "m")
+			}
+			if err != nil || f.Kind == plane.KindChunk {
+				asked <- err
+				return
+			}
 		}
 	}()
-	ack, err := c.Pump(within(t, patience), "m", 0, source, nil)
+	ack, err := c.Pump(ctx, "m", 0, silentAfter("some text", over), nil)
 	if err != nil || !ack.Cancelled {
 		t.Errorf("pump: %+v, %v, want cancelled and no error", ack, err)
 	}
-	if err := errors.Join(<-asked); err != nil {
+	if err := <-asked; err != nil {
 		t.Error(err)
 	}
 	if err := <-over; !errors.Is(err, context.Canceled) {

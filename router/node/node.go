@@ -113,7 +113,9 @@ func Open(ctx context.Context, cfg Config) (_ *Node, err error) {
 		return nil, err
 	}
 	incarnation := strings.ToLower(rand.Text()[:12])
-	n.sealOrphans(ctx, name, incarnation)
+	if err := n.sealOrphans(ctx, name, incarnation); err != nil {
+		return nil, err
+	}
 	if err := n.compose(cfg, name+"/"+incarnation); err != nil {
 		return nil, err
 	}

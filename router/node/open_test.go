@@ -1,6 +1,8 @@
 package node_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"sync"
@@ -9,6 +11,8 @@ import (
 	"rillkeep.dev/rillkeep/plane"
 	"rillkeep.dev/rillkeep/router/node"
 	"rillkeep.dev/rillkeep/router/wire"
+	"rillkeep.dev/rillkeep/store"
+	"rillkeep.dev/rillkeep/store/postgres"
 	"rillkeep.dev/rillkeep/store/postgres/pgtest"
 )
 
@@ -132,6 +136,28 @@ func TestAStreamIsOneNodes(t *testing.T) {
 	wantEnding(t, other, "m2", plane.StatusComplete, "alive")
 }
 
+// sweep seals a stream behind its owner's back, as somebody who takes the owner
+// for dead.
+func sweep(t *testing.T, database, id, text string) {
+	t.Helper()
+	s, err := postgres.Open(t.Context(), database, postgres.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close(context.Background()) }()
+	row, err := s.Get(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	length := plane.Units(text)
+	row.Row, err = s.Seal(t.Context(), plane.Seal{
+		ID: id, Token: row.Token, Status: plane.StatusInterrupted, From: length, Seq: length, Text: text,
+	})
+	if err != nil || row.Status != plane.StatusInterrupted {
+		t.Fatalf("sweep: %+v, %v", row, err)
+	}
+}
+
 func TestAnOwnerThatLostItsRowSaysSoAndWritesNothing(t *testing.T) {
 	t.Parallel()
 	database := pgtest.URL(t)
@@ -142,7 +168,12 @@ func TestAnOwnerThatLostItsRowSaysSoAndWritesNothing(t *testing.T) {
 	zombie.flush("m1")
 	r := zombie.reads("m1", "")
 	live := zombie.reads("m1", "plane=live")
-	successor := openNode(t, cfg) // a second run of the same node seals what the first one left
+	sweep(t, database, "m1", "durable")
+	if n, err := node.Open(t.Context(), node.Config{Listen: "127.0.0.1:0", Database: database, Name: "same"}); !errors.Is(err, store.ErrNameInUse) {
+		t.Errorf("a second node of the name: %v, %v", n, err)
+	}
+	cfg.Name = "another"
+	successor := openNode(t, cfg)
 	if a := zombie.do(http.MethodPost, path("m1", "append"), `{"text":" GHOST"}`); a.status != http.StatusOK {
 		wantError(t, "append", a, http.StatusConflict, "fenced")
 	}

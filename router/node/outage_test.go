@@ -58,33 +58,32 @@ func TestAFailedSealIsMadeGoodWhenTheStoreIsBack(t *testing.T) {
 
 func TestTextThatWasLostIsNotContinuedByOther(t *testing.T) {
 	t.Parallel()
-	onEachStore(t, node.Config{Policy: failing()}, func(t *testing.T, n *running) {
-		n.open("m1")
-		n.push("m1", 0, "abc") // which a reader has
-		release := n.block()
-		wantError(t, "close", n.do(http.MethodPost, path("m1", "close"), ""), http.StatusServiceUnavailable, "not_durable")
-		// The node dies before its repair.
-		n.http.CloseIdleConnections()
-		if err := n.Close(); err != nil {
-			t.Fatal(err)
+	n := openNode(t, node.Config{Policy: failing(), Database: pgtest.URL(t)})
+	n.open("m1")
+	n.push("m1", 0, "abc") // which a reader has
+	release := n.block()
+	wantError(t, "close", n.do(http.MethodPost, path("m1", "close"), ""), http.StatusServiceUnavailable, "not_durable")
+	// The node dies before its repair.
+	n.http.CloseIdleConnections()
+	if err := n.Close(); err != nil {
+		t.Fatal(err)
+	}
+	release()
+	n = openNode(t, n.cfg)
+	opened, err := n.client.Open(t.Context(), "m1", wire.Open{})
+	if err != nil || opened.Epoch != 2 || opened.Seq != 0 {
+		t.Fatalf("opened again: %+v, %v", opened, err)
+	}
+	n.push("m1", 0, "XYZdef")
+	n.flush("m1")
+	for _, p := range []string{"auto", "live", "durable"} {
+		r := n.reads("m1", "plane="+p, "Last-Event-ID", "3")
+		var text strings.Builder
+		r.into = &text
+		if err := r.until(6); err != nil || r.from != 0 || text.String() != "XYZdef" {
+			t.Errorf("%s: from %d %q, %v", p, r.from, text.String(), err)
 		}
-		release()
-		n = openNode(t, n.cfg)
-		opened, err := n.client.Open(t.Context(), "m1", wire.Open{})
-		if err != nil || opened.Epoch != 2 || opened.Seq != 0 {
-			t.Fatalf("opened again: %+v, %v", opened, err)
-		}
-		n.push("m1", 0, "XYZdef")
-		n.flush("m1")
-		for _, p := range []string{"auto", "live", "durable"} {
-			r := n.reads("m1", "plane="+p, "Last-Event-ID", "3")
-			var text strings.Builder
-			r.into = &text
-			if err := r.until(6); err != nil || r.from != 0 || text.String() != "XYZdef" {
-				t.Errorf("%s: from %d %q, %v", p, r.from, text.String(), err)
-			}
-		}
-	})
+	}
 }
 
 // failing is a policy that gives up on the store at once, and makes nothing

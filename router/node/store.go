@@ -3,6 +3,7 @@ package node
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -68,15 +69,14 @@ func (cfg Config) name(addr net.Addr) (string, error) {
 
 // orphanWait is how long a starting node waits for its orphans to be sealed. The
 // rest is done while it serves.
-const orphanWait = 2 * time.Second
+const orphanWait = 3 * time.Second
 
 // sealOrphans seals what an earlier run of this node left streaming: nobody else
 // will (L). A row that can't be sealed now is no reason not to serve the others
-// (I).
-func (n *Node) sealOrphans(ctx context.Context, name, incarnation string) {
-	done := make(chan struct{})
+// (I); that a node of this name is running is one not to start.
+func (n *Node) sealOrphans(ctx context.Context, name, incarnation string) error {
+	done := make(chan error, 1)
 	n.serving.Go(func() error {
-		defer close(done)
 		orphans, err := n.store.Interrupt(n.base, name, incarnation)
 		if orphans > 0 {
 			n.log.Info("sealed what an earlier run left streaming", "streams", orphans)
@@ -84,12 +84,17 @@ func (n *Node) sealOrphans(ctx context.Context, name, incarnation string) {
 		if err != nil && n.base.Err() == nil {
 			n.log.Error("could not seal all that an earlier run left streaming; the next start tries again", "error", err)
 		}
+		done <- err
 		return nil
 	})
 	wait, cancel := context.WithTimeout(ctx, orphanWait)
 	defer cancel()
 	select {
-	case <-done:
+	case err := <-done:
+		if errors.Is(err, store.ErrNameInUse) {
+			return fmt.Errorf("%w: give each node of a database a name of its own: %q", err, name)
+		}
 	case <-wait.Done():
 	}
+	return nil
 }

@@ -14,7 +14,7 @@ func TestClosingWaitsForACallAsLongAsItsContextLasts(t *testing.T) {
 	url := pgtest.URL(t)
 	s, db := open(t, url), raw(t, url)
 	claim(t, s, "s")
-	_, release := hold(t, db, "s")
+	release := pause(t, db, "INSERT ON rillkeep.chunks FOR EACH ROW")
 	var row plane.Row
 	var err error
 	var call sync.WaitGroup

@@ -17,7 +17,8 @@ import (
 var migrations embed.FS
 
 // lockClass is the first half of the advisory lock that migrations take; the
-// second is the schema. It is "rill" in ASCII.
+// second is the schema. It is "rill" in ASCII. Names have other locks: theirs are
+// of one number, not two.
 const lockClass = 0x72696c6c
 
 // migrate brings the schema up to this release in one transaction. Of several

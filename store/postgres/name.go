@@ -10,24 +10,17 @@ import (
 	"rillkeep.dev/rillkeep/store"
 )
 
-// nameSettings are session settings of the connection that holds a name. A lock
-// that its holder lets go of is waited for: a node that is started again may be
-// faster than the end of the connection before. A machine that is gone is
-// noticed, and its name free, within half a minute.
-var nameSettings = map[string]string{
-	"lock_timeout":            "1s",
-	"tcp_keepalives_idle":     "10",
-	"tcp_keepalives_interval": "5",
-	"tcp_keepalives_count":    "3",
-}
+// nameTimeout is the lock_timeout of taking a name: a node that is started again
+// may be faster than the end of the session before.
+const nameTimeout = "1s"
 
 // releaseTimeout bounds the goodbye to the server.
 const releaseTimeout = 5 * time.Second
 
 // name is a node's name, held by a session's advisory lock. The session has a
 // connection beside the pool, which closes its own when they idle or age; it
-// lasts until it is released or lost. That it was lost shows when the name is
-// taken the next time, which takes it anew unless another was faster.
+// lasts until it is released or lost. That it was lost shows when a name is
+// taken the next time, which takes that one anew unless another was faster.
 type name struct {
 	cfg  *pgx.ConnConfig
 	turn chan struct{} // full while somebody uses conn
@@ -36,9 +29,7 @@ type name struct {
 
 func newName(cfg *pgx.ConnConfig) name {
 	cfg = cfg.Copy()
-	for setting, value := range nameSettings {
-		cfg.RuntimeParams[setting] = value
-	}
+	cfg.RuntimeParams["lock_timeout"] = nameTimeout
 	return name{cfg: cfg, turn: make(chan struct{}, 1)}
 }
 
@@ -64,11 +55,10 @@ func (n *name) take(ctx context.Context, node, schema string) error {
 
 func (n *name) connect(ctx context.Context) error {
 	if n.conn != nil {
-		if n.conn.Ping(ctx) == nil {
-			return nil
+		if err := n.conn.Ping(ctx); err == nil || !n.conn.IsClosed() {
+			return err
 		}
-		_ = n.conn.Close(ctx) // it is lost
-		n.conn = nil
+		n.conn = nil // it is lost
 	}
 	conn, err := pgx.ConnectConfig(ctx, n.cfg)
 	if err != nil {

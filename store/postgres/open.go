@@ -1,7 +1,13 @@
 // Package postgres keeps streams in PostgreSQL, the database of a cluster.
 //
 // It makes its own tables in a schema of its own. An append and an open are one
-// statement and one round trip each, a seal one round trip of two statements.
+// statement and one round trip each, a seal one round trip of two statements. A
+// row that another session has locked answers store.ErrBusy, an append at once,
+// what else writes within a second, and keeps no connection meanwhile.
+//
+// Beside its pool a store has one connection of its own, from the first
+// Interrupt on, whose session holds the node's name: a pooler in between must
+// leave sessions whole.
 package postgres
 
 import (
@@ -36,6 +42,9 @@ var defaults = map[string]string{
 	"statement_timeout":                   "30s",
 	"lock_timeout":                        "100ms",
 	"idle_in_transaction_session_timeout": "30s",
+	"tcp_keepalives_idle":                 "10", // with the next two: the locks of a machine that is gone last half a minute
+	"tcp_keepalives_interval":             "5",
+	"tcp_keepalives_count":                "3",
 }
 
 // defaultConns is how many connections a pool has at most unless its URL has

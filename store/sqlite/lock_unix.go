@@ -4,6 +4,8 @@ package sqlite
 
 import (
 	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"syscall"
 )
@@ -20,4 +22,20 @@ func lock(path string) (file *os.File, held bool, err error) {
 		return nil, errors.Is(err, syscall.EWOULDBLOCK), err
 	}
 	return file, false, nil
+}
+
+// onlyName reports an error if the file at path has other names. It is not
+// opened for that: closing it would end this process's SQLite locks of it.
+func onlyName(path string) error {
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok && stat.Nlink > 1 {
+		return fmt.Errorf("the file has %d names (hard links), and may have one", stat.Nlink)
+	}
+	return nil
 }

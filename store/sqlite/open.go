@@ -1,6 +1,8 @@
 // Package sqlite keeps streams in an SQLite file, for one node on one machine.
 //
-// The file is one process's alone while it is open. All writes pass through one
+// The file is one process's alone while it is open, by whatever symbolic links
+// it is reached; one with a second name (a hard link) is refused, since it would
+// have a second write-ahead log. All writes pass through one
 // goroutine, which puts those that wait into one transaction: one write to the
 // disk makes the checkpoints of many streams durable.
 package sqlite
@@ -84,7 +86,8 @@ func open(ctx context.Context, path string, cfg Config) (_ *Store, err error) {
 	return s, nil
 }
 
-// file is the database that path means. Its folder is there afterwards.
+// file is the database that path means, past all symbolic links: the lock and
+// the write-ahead log are beside the file itself. Its folder is there afterwards.
 func file(path string) (string, error) {
 	dir := os.IsPathSeparator(path[len(path)-1])
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
@@ -97,7 +100,36 @@ func file(path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return path, os.MkdirAll(filepath.Dir(path), 0o700)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return "", err
+	}
+	path, err = resolve(path)
+	if err != nil {
+		return "", err
+	}
+	return path, onlyName(path)
+}
+
+// resolve is path without symbolic links. What it leads to need not be there,
+// but for the folder.
+func resolve(path string) (string, error) {
+	real, err := filepath.EvalSymlinks(path)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return real, err
+	}
+	dir, err := filepath.EvalSymlinks(filepath.Dir(path))
+	if err != nil {
+		return "", err
+	}
+	path = filepath.Join(dir, filepath.Base(path))
+	target, err := os.Readlink(path)
+	if err != nil {
+		return path, nil // no link: it is not there
+	}
+	if !filepath.IsAbs(target) {
+		target = filepath.Join(dir, target)
+	}
+	return resolve(target)
 }
 
 func (s *Store) connect(ctx context.Context, path string, cfg Config) error {

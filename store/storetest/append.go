@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"rillkeep.dev/rillkeep/plane"
+	"rillkeep.dev/rillkeep/store"
 )
 
 func testAppend(t *testing.T, open func(testing.TB) backed) {
@@ -53,9 +54,10 @@ func appendRace(t *testing.T, s backed, row plane.Row) plane.Row {
 	var both sync.WaitGroup
 	for n, text := range texts {
 		both.Go(func() {
-			answers[n], errs[n] = s.Append(ctx, plane.Slice{
-				ID: "s", Token: row.Token, From: row.Seq, Seq: row.Seq + plane.Units(text), Text: text,
-			})
+			slice := plane.Slice{ID: "s", Token: row.Token, From: row.Seq, Seq: row.Seq + plane.Units(text), Text: text}
+			for answers[n], errs[n] = s.Append(ctx, slice); errors.Is(errs[n], store.ErrBusy); {
+				answers[n], errs[n] = s.Append(ctx, slice)
+			}
 		})
 	}
 	both.Wait()

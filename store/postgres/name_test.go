@@ -1,0 +1,108 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"rillkeep.dev/rillkeep/plane"
+	"rillkeep.dev/rillkeep/store"
+	"rillkeep.dev/rillkeep/store/postgres"
+	"rillkeep.dev/rillkeep/store/postgres/pgtest"
+)
+
+func interrupt(t *testing.T, s store.Store, node, incarnation string) (int, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	return s.Interrupt(ctx, node, incarnation)
+}
+
+func TestANodeDoesNotSealTheStreamsOfALiveOneOfItsName(t *testing.T) {
+	url := pgtest.URL(t) + "&pool_max_conns=1"
+	first, second := open(t, url), open(t, url)
+	if count, err := interrupt(t, first, "n1", "boot1"); count != 0 || err != nil {
+		t.Fatalf("the first: %d, %v", count, err)
+	}
+	row := claim(t, first, "s")
+	for range 2 {
+		if count, err := interrupt(t, second, "n1", "boot2"); count != 0 || !errors.Is(err, store.ErrNameInUse) {
+			t.Errorf("the second: %d, %v", count, err)
+		}
+	}
+	row, err := first.Append(t.Context(), plane.Slice{ID: "s", Token: row.Token, Seq: 3, Text: "abc"})
+	if err != nil || row.Seq != 3 || row.Status != plane.StatusStreaming {
+		t.Errorf("the first's stream: %+v, %v", row, err)
+	}
+	if _, err := interrupt(t, first, "n1", "boot1"); err != nil {
+		t.Errorf("the first again: %v", err)
+	}
+	if _, err := interrupt(t, second, "n2", "boot1"); err != nil {
+		t.Errorf("the second by another name: %v", err)
+	}
+	shut(t, first)
+	if count, err := interrupt(t, second, "n1", "boot2"); count != 1 || err != nil {
+		t.Errorf("the second once the first has closed: %d, %v", count, err)
+	}
+}
+
+func TestANameIsOneSchemas(t *testing.T) {
+	url := pgtest.URL(t)
+	for _, schema := range []string{"a", "b"} {
+		s, err := postgres.Open(t.Context(), url, postgres.Config{Schema: schema})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { shut(t, s) })
+		if _, err := interrupt(t, s, "n1", "boot1"); err != nil {
+			t.Errorf("schema %q: %v", schema, err)
+		}
+	}
+}
+
+// As of a process that was killed, or of a network that broke.
+func TestANameIsFreeWhenItsSessionHasEnded(t *testing.T) {
+	url := pgtest.URL(t)
+	first, second, db := open(t, url), open(t, url), raw(t, url)
+	kill := func() {
+		t.Helper()
+		var ended bool
+		err := db.QueryRow(t.Context(), `
+			SELECT pg_terminate_backend(pid, 60000) FROM pg_locks
+			WHERE locktype = 'advisory' AND granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`).Scan(&ended)
+		if err != nil || !ended {
+			t.Fatalf("%v, %v", ended, err)
+		}
+	}
+	for _, s := range []store.Store{first, first, second} { // lost and taken anew; lost to another
+		if _, err := interrupt(t, s, "n1", "boot1"); err != nil {
+			t.Fatal(err)
+		}
+		kill()
+	}
+	if _, err := interrupt(t, second, "n1", "boot2"); err != nil {
+		t.Fatal(err)
+	}
+	if count, err := interrupt(t, first, "n1", "boot1"); count != 0 || !errors.Is(err, store.ErrNameInUse) {
+		t.Errorf("who had it before: %d, %v", count, err)
+	}
+}
+
+func TestACallThatCouldNotWaitLeavesTheNameAsItWas(t *testing.T) {
+	url := pgtest.URL(t)
+	first, second := open(t, url), open(t, url)
+	if _, err := interrupt(t, first, "n1", "boot1"); err != nil {
+		t.Fatal(err)
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	for _, s := range []store.Store{first, second} {
+		if _, err := s.Interrupt(ended, "n1", "boot1"); !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v", err)
+		}
+	}
+	if _, err := interrupt(t, second, "n1", "boot2"); !errors.Is(err, store.ErrNameInUse) {
+		t.Errorf("got %v", err)
+	}
+}
