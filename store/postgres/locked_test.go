@@ -35,12 +35,15 @@ var writes = map[string]func(context.Context, store.Store) error{
 	},
 }
 
+// lockWait would show a call that waits for a lock.
+const lockWait = "&lock_timeout=1min"
+
 // Of one connection a call that waited for the row would leave nothing.
 func TestALockedRowCostsNoOtherStreamItsConnection(t *testing.T) {
 	for name, write := range writes {
 		t.Run(name, func(t *testing.T) {
 			url := pgtest.URL(t)
-			s, db := open(t, url+"&pool_max_conns=1"), raw(t, url)
+			s, db := open(t, url+lockWait+"&pool_max_conns=1"), raw(t, url)
 			row := claim(t, s, "free")
 			lockable(t, s, name)
 			_, release := hold(t, db, "locked")
@@ -92,7 +95,7 @@ func lockable(t *testing.T, s store.Store, write string) {
 // What changes nothing needs no lock, and is answered what it is.
 func TestALockedRowRefusesAsAnyOther(t *testing.T) {
 	url := pgtest.URL(t)
-	s, db := open(t, url), raw(t, url)
+	s, db := open(t, url+lockWait), raw(t, url)
 	row := claim(t, s, "s")
 	hold(t, db, "s")
 	if _, err := s.Open(t.Context(), plane.Claim{ID: "s", Node: "n2/boot1"}); !errors.Is(err, plane.ErrHeld) {
@@ -155,7 +158,7 @@ func TestAnOpenWaitsNotLongForARowThatIsNotCommitted(t *testing.T) {
 
 func TestInterruptLeavesALockedOrphanForTheNextTime(t *testing.T) {
 	url := pgtest.URL(t)
-	s, db := open(t, url), raw(t, url)
+	s, db := open(t, url+lockWait), raw(t, url)
 	for n := range 5 {
 		claim(t, s, fmt.Sprint("s", n))
 	}

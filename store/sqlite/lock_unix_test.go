@@ -15,8 +15,8 @@ import (
 
 func TestAFileIsOneStoresAloneByWhateverPath(t *testing.T) {
 	for name, link := range map[string]func(dir, other string) error{
-		"a link to the folder":    func(dir, other string) error { return os.Symlink(dir, other) },
-		"a link to the file":      linkTo("rillkeep.db", os.Symlink),
+		"a link to the folder":       func(dir, other string) error { return os.Symlink(dir, other) },
+		"a link to the file":         linkTo("rillkeep.db", os.Symlink),
 		"links to all that is there": linkTo("*", os.Symlink),
 		"a link to a link": func(dir, other string) error {
 			between := other + "-between"
