@@ -242,6 +242,7 @@ func (s *Stream) settle(slice Slice, out outcome) {
 		s.standDown(out.err)
 	case out.cut: // the seal covers the slice, and answers who waits for it
 	case out.err != nil:
+		s.changed = true // the next round may be long in coming: tell what there is
 		s.failed++
 		s.answer(s.aim, out.err)
 	default:
@@ -272,7 +273,9 @@ func (s *Stream) advance(slice Slice, row Row) {
 	}
 	s.durable = confirmed
 	s.mark = confirmed
-	s.changed = true
+	if s.outstanding() == 0 {
+		s.changed = true // else it goes along with the next delta, or is overtaken by the next round
+	}
 	if s.room != nil {
 		close(s.room)
 		s.room = nil
