@@ -49,6 +49,8 @@ func (r *Router) openStream(ctx context.Context, claim plane.Claim) (*plane.Stre
 	s, err := r.cfg.Actors.Open(ctx, claim)
 	switch {
 	case err == nil:
+	case errors.Is(err, plane.ErrOpenHere) && r.hasEnded(claim.ID):
+		return nil, wire.Detail(plane.ErrExists, "the stream exists already, and has ended; take another id")
 	case plane.Refused(err), errors.Is(err, plane.ErrOpenHere), errors.Is(err, plane.ErrDraining), errors.Is(err, plane.ErrFull):
 		return nil, err
 	default:
@@ -57,6 +59,16 @@ func (r *Router) openStream(ctx context.Context, claim plane.Claim) (*plane.Stre
 	r.log.LogAttrs(ctx, slog.LevelInfo, "stream opened",
 		slog.String("streamId", claim.ID), slog.Int64("epoch", s.Epoch()))
 	return s, nil
+}
+
+// hasEnded reports whether a stream lingers here that reached the store whole.
+func (r *Router) hasEnded(id string) bool {
+	s, ok := r.cfg.Actors.Stream(id)
+	if !ok {
+		return false
+	}
+	st := s.State()
+	return st.Status.Ended() && st.Durable == st.Seq && st.Seq > 0
 }
 
 func opened(s *plane.Stream) wire.Opened {
@@ -107,6 +119,10 @@ func (r *Router) live(c echo.Context) (*plane.Stream, error) {
 // flush answers when everything appended so far is durable.
 func (r *Router) flush(c echo.Context) error {
 	s, err := r.live(c)
+	if errors.Is(err, plane.ErrClosed) { // it has ended, and is durable as far as it is kept
+		row, err := r.rows.Get(c.Request().Context(), streamID(c))
+		return answer(c, http.StatusOK, wire.Ack{Seq: row.Seq, DurableSeq: row.Seq}, err)
+	}
 	if err != nil {
 		return err
 	}

@@ -86,7 +86,7 @@ func TestPushKeepsWhatItIsToldOfTheStream(t *testing.T) {
 	if snap := s.snapshot(t, "a/b c"); snap.Producer != "app" || string(snap.Meta) != `{"chat":17}` {
 		t.Errorf("%+v", snap)
 	}
-	s.command(t, "text", "push", "a/b c").want(t, exitFailure, "", "rillkeep: stream is open on this node already\n")
+	s.command(t, "text", "push", "a/b c").want(t, exitFailure, "", "rillkeep: the stream exists already, and has ended; take another id\n")
 	s.command(t, "text", "push", strings.Repeat("x", 300)).want(t, exitFailure, "", "rillkeep: a stream id has 1 to 256 bytes\n")
 }
 

@@ -45,7 +45,7 @@ func TestAnOpenIsForOneProducer(t *testing.T) {
 			}
 		}
 		n.whole("sealed", "text")
-		wantError(t, "lingering", n.do(http.MethodPost, path("sealed"), ""), http.StatusConflict, "open_here")
+		wantError(t, "lingering", n.do(http.MethodPost, path("sealed"), ""), http.StatusConflict, "exists")
 		n = n.restart()
 		wantError(t, "sealed", n.do(http.MethodPost, path("sealed"), ""), http.StatusConflict, "exists")
 	})
