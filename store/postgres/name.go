@@ -29,7 +29,7 @@ type name struct {
 
 func newName(cfg *pgx.ConnConfig) name {
 	cfg = cfg.Copy()
-	cfg.RuntimeParams["lock_timeout"] = nameTimeout
+	cfg.RuntimeParams["lock_timeout"], cfg.RuntimeParams["statement_timeout"] = nameTimeout, "0"
 	return name{cfg: cfg, turn: make(chan struct{}, 1)}
 }
 

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"rillkeep.dev/rillkeep/store"
 	"rillkeep.dev/rillkeep/store/postgres"
@@ -65,7 +65,17 @@ func TestSchemasAreApart(t *testing.T) {
 func TestARoleWithoutTheRightToCreateServes(t *testing.T) {
 	url := pgtest.URL(t)
 	open(t, url)
-	db := raw(t, url)
+	s, err := postgres.Open(t.Context(), worker(t, raw(t, url)), postgres.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	claim(t, s, "s")
+	shut(t, s)
+}
+
+// worker makes a role that may use the tables, and answers how to connect as it.
+func worker(t *testing.T, db *pgxpool.Pool) string {
+	t.Helper()
 	role := fmt.Sprintf("worker_%d", time.Now().UnixNano())
 	for _, sql := range []string{
 		"CREATE ROLE %s LOGIN PASSWORD 'x'", "GRANT USAGE ON SCHEMA rillkeep TO %s",
@@ -80,17 +90,8 @@ func TestARoleWithoutTheRightToCreateServes(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	cfg, err := pgx.ParseConfig(url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := postgres.Open(t.Context(), fmt.Sprintf("host=%s port=%d dbname=%s user=%s password=x",
-		cfg.Host, cfg.Port, cfg.Database, role), postgres.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	claim(t, s, "s")
-	shut(t, s)
+	cfg := db.Config().ConnConfig
+	return fmt.Sprintf("host=%s port=%d dbname=%s user=%s password=x", cfg.Host, cfg.Port, cfg.Database, role)
 }
 
 func TestNoErrorShowsAPassword(t *testing.T) {

@@ -6,9 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"rillkeep.dev/rillkeep/plane"
@@ -27,86 +25,12 @@ func claim(t *testing.T, s store.Store, id string) plane.Row {
 	return row
 }
 
-// hold locks a row until release, or the end of the test.
-func hold(t *testing.T, db *pgxpool.Pool, id string) (tx pgx.Tx, release func()) {
-	t.Helper()
-	tx, err := db.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = tx.Rollback(context.Background()) })
-	if _, err := tx.Exec(t.Context(), "SELECT FROM rillkeep.streams WHERE id = $1 FOR UPDATE", id); err != nil {
-		t.Fatal(err)
-	}
-	return tx, func() {
-		t.Helper()
-		if err := tx.Commit(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-// pause makes statements wait where they do what on says, until release, which
-// lets them go on when n of them do. One that waits FOR EACH STATEMENT has its
-// snapshot and no lock on a row yet; one that waits at a chunk has its stream's.
-func pause(t *testing.T, db *pgxpool.Pool, on string) (release func(n int)) {
-	t.Helper()
-	conn, err := db.Acquire(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = conn.Conn().Close(context.Background()) // and nothing waits for it any more
-		conn.Release()
-	})
-	exec := func(sql string) {
-		t.Helper()
-		if _, err := conn.Exec(t.Context(), sql); err != nil {
-			t.Fatal(err)
-		}
-	}
-	exec(`CREATE FUNCTION pause() RETURNS trigger LANGUAGE plpgsql SET lock_timeout = 0 AS $$
-		BEGIN
-			IF current_setting('application_name') = 'rillkeep' THEN
-				PERFORM pg_advisory_xact_lock_shared(1);
-			END IF;
-			RETURN new;
-		END $$`)
-	exec("CREATE TRIGGER pause BEFORE " + on + " EXECUTE FUNCTION pause()")
-	exec("SELECT pg_advisory_lock(1)")
-	return func(n int) {
-		t.Helper()
-		waiting(t, db, n)
-		exec("SELECT pg_advisory_unlock(1)")
-	}
-}
-
-// waiting returns once n sessions wait for a lock.
-func waiting(t *testing.T, db *pgxpool.Pool, n int) {
-	t.Helper()
-	for deadline := time.Now().Add(time.Minute); ; {
-		var count int
-		err := db.QueryRow(t.Context(), `
-			SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`).Scan(&count)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if count == n {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%d sessions wait, not %d", count, n)
-		}
-	}
-}
-
-// An append that finds the row as it was, and locked by the other or changed
-// when it comes to it.
+// The second finds the row locked by the first, or changed, when it comes to it.
 func TestOfAppendsThatOverlapTheSecondComparesWithWhatTheFirstLeft(t *testing.T) {
 	url := pgtest.URL(t)
-	s, db := open(t, url), raw(t, url)
-	claim(t, s, "s")
-	release := pause(t, db, "UPDATE ON rillkeep.streams FOR EACH STATEMENT")
+	db := raw(t, url)
+	claim(t, open(t, url), "s")
+	s, release := pauseAtRows(t, db)
 	rows, errs := make([]plane.Row, 2), make([]error, 2)
 	var both sync.WaitGroup
 	for n, text := range []string{"AAAA", "bbbbbb"} {
@@ -134,54 +58,42 @@ func TestOfAppendsThatOverlapTheSecondComparesWithWhatTheFirstLeft(t *testing.T)
 	}
 }
 
-func TestASealSeesTheChunksOfAnAppendThatItWaitedFor(t *testing.T) {
+// overtaken is a call that has its snapshot when sql changes the row.
+func overtaken(t *testing.T, call func(context.Context, store.Store) (plane.Row, error), sql string) (*pgxpool.Pool, plane.Row, error) {
+	t.Helper()
 	url := pgtest.URL(t)
-	s, db := open(t, url), raw(t, url)
-	claim(t, s, "s")
-	release := pause(t, db, "INSERT ON rillkeep.chunks FOR EACH ROW")
-	var appended, row plane.Row
-	var err, sealing error
-	var both sync.WaitGroup
-	both.Go(func() {
-		appended, err = s.Append(t.Context(), plane.Slice{ID: "s", Token: token, Seq: 3, Text: "abc"})
-	})
+	db := raw(t, url)
+	claim(t, open(t, url), "s")
+	s, release := pauseAtRows(t, db)
+	var row plane.Row
+	var err error
+	var done sync.WaitGroup
+	done.Go(func() { row, err = call(t.Context(), s) })
 	waiting(t, db, 1)
-	both.Go(func() {
-		row, sealing = s.Seal(t.Context(), plane.Seal{ID: "s", Token: token, Status: plane.StatusComplete, Seq: 3, Text: "abc"})
-	})
+	if _, err := db.Exec(t.Context(), sql); err != nil {
+		t.Fatal(err)
+	}
 	release(1)
-	both.Wait()
-	if err := errors.Join(err, sealing); err != nil || appended.Seq != 3 || row.Status != plane.StatusComplete {
-		t.Fatalf("got %+v, then %+v, %v", appended, row, err)
-	}
-	var left int
-	if err := db.QueryRow(t.Context(), "SELECT count(*) FROM rillkeep.chunks").Scan(&left); err != nil || left != 0 {
-		t.Errorf("%d chunk rows are left (%v)", left, err)
-	}
+	done.Wait()
+	return db, row, err
+}
+
+func appendABC(ctx context.Context, s store.Store) (plane.Row, error) {
+	return s.Append(ctx, plane.Slice{ID: "s", Token: token, Seq: 3, Text: "abc"})
+}
+
+func sealABC(ctx context.Context, s store.Store) (plane.Row, error) {
+	return s.Seal(ctx, plane.Seal{ID: "s", Token: token, Status: plane.StatusComplete, Seq: 3, Text: "abc"})
 }
 
 func TestACallThatWasOvertakenIsToldTheRowAsItIsThen(t *testing.T) {
 	for name, call := range map[string]func(context.Context, store.Store) (plane.Row, error){
-		"append": func(ctx context.Context, s store.Store) (plane.Row, error) {
-			return s.Append(ctx, plane.Slice{ID: "s", Token: token, Seq: 3, Text: "abc"})
-		},
+		"append": appendABC,
 		"cancel": func(ctx context.Context, s store.Store) (plane.Row, error) { return s.Cancel(ctx, "s") },
+		"seal":   sealABC,
 	} {
 		t.Run(name, func(t *testing.T) {
-			url := pgtest.URL(t)
-			s, db := open(t, url), raw(t, url)
-			claim(t, s, "s")
-			release := pause(t, db, "UPDATE ON rillkeep.streams FOR EACH STATEMENT")
-			var row plane.Row
-			var err error
-			var done sync.WaitGroup
-			done.Go(func() { row, err = call(t.Context(), s) })
-			waiting(t, db, 1)
-			if _, err := db.Exec(t.Context(), "UPDATE rillkeep.streams SET status = 'interrupted' WHERE id = 's'"); err != nil {
-				t.Fatal(err)
-			}
-			release(1)
-			done.Wait()
+			_, row, err := overtaken(t, call, "UPDATE rillkeep.streams SET status = 'interrupted'")
 			if want := (plane.Row{Status: plane.StatusInterrupted, Token: token, Epoch: 1}); err != nil || row != want {
 				t.Errorf("got %+v, %v", row, err)
 			}
@@ -190,25 +102,26 @@ func TestACallThatWasOvertakenIsToldTheRowAsItIsThen(t *testing.T) {
 }
 
 func TestAnAppendThatACancelOvertookLandsAndIsToldOfIt(t *testing.T) {
-	url := pgtest.URL(t)
-	s, db := open(t, url), raw(t, url)
-	claim(t, s, "s")
-	release := pause(t, db, "UPDATE ON rillkeep.streams FOR EACH STATEMENT")
-	var row plane.Row
-	var err error
-	var done sync.WaitGroup
-	done.Go(func() {
-		row, err = s.Append(t.Context(), plane.Slice{ID: "s", Token: token, Seq: 3, Text: "abc"})
-	})
-	waiting(t, db, 1)
-	if _, err := db.Exec(t.Context(), "UPDATE rillkeep.streams SET cancel = true WHERE id = 's'"); err != nil {
-		t.Fatal(err)
-	}
-	release(1)
-	done.Wait()
+	db, row, err := overtaken(t, appendABC, "UPDATE rillkeep.streams SET cancel = true")
 	want := plane.Row{Seq: 3, Status: plane.StatusStreaming, Cancel: true, Token: token, Epoch: 1}
 	if err != nil || row != want {
 		t.Errorf("got %+v, %v", row, err)
+	}
+	var landed bool
+	err = db.QueryRow(t.Context(), "SELECT s.seq = 3 AND s.cancel AND c.text = 'abc' FROM rillkeep.streams s, rillkeep.chunks c").Scan(&landed)
+	if err != nil || !landed {
+		t.Errorf("landed: %v (%v)", landed, err)
+	}
+}
+
+func TestASealSeesTheChunkOfAnAppendThatOvertookIt(t *testing.T) {
+	db, row, err := overtaken(t, sealABC, "UPDATE rillkeep.streams SET seq = 3; INSERT INTO rillkeep.chunks VALUES ('s', 3, 'abc')")
+	if err != nil || row.Status != plane.StatusComplete {
+		t.Fatalf("got %+v, %v", row, err)
+	}
+	var left int
+	if err := db.QueryRow(t.Context(), "SELECT count(*) FROM rillkeep.chunks").Scan(&left); err != nil || left != 0 {
+		t.Errorf("%d chunk rows are left (%v)", left, err)
 	}
 }
 

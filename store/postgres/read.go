@@ -14,15 +14,16 @@ import (
 
 // Read answers a stream's row. See plane.Store.
 func (s *Store) Read(ctx context.Context, id string) (plane.Row, error) {
-	row, err := s.read(ctx, id)
+	row, err := s.row(ctx, s.stmt.read, id)
 	if err != nil {
 		return plane.Row{}, failed(ctx, err, "read %q", id)
 	}
 	return row, nil
 }
 
-func (s *Store) read(ctx context.Context, id string) (row plane.Row, err error) {
-	err = rows.Scan(s.pool.QueryRow(ctx, s.stmt.read, id), &row, nil)
+// row runs a statement that answers rows.Columns.
+func (s *Store) row(ctx context.Context, sql string, args ...any) (row plane.Row, err error) {
+	err = rows.Scan(s.pool.QueryRow(ctx, sql, args...), &row, nil)
 	return row, err
 }
 

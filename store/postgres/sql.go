@@ -8,8 +8,7 @@ import (
 )
 
 // Nothing that writes waits for a row that somebody else has locked: a call that
-// waits keeps a connection, and a few such rows would have all of them. NOWAIT
-// costs an append some microseconds of the server's time.
+// waits keeps a connection, and a few such rows would have all of them.
 const (
 	// elseRow completes a write u that answers whether it was applied and the
 	// row: if it was not, the row as it was when the statement began.
@@ -49,26 +48,26 @@ const (
 	// before it is compared, so that of two that overlap in time the second
 	// compares with what the first left.
 	appendSQL = `
-		WITH u AS (
-			UPDATE rillkeep.streams SET seq = $4, updated_at = now()
-			WHERE id = (
-				SELECT id FROM rillkeep.streams
-				WHERE id = $1 AND seq = $3 AND host = $2 AND status = 'streaming' FOR NO KEY UPDATE NOWAIT
-			)
-			RETURNING ` + rows.Columns + `
+		WITH found AS (
+			SELECT seq, status, cancel, host, epoch, error, seq = $3 AND host = $2 AND status = 'streaming' AS fits
+			FROM rillkeep.streams WHERE id = $1 FOR NO KEY UPDATE NOWAIT
+		), u AS (
+			UPDATE rillkeep.streams SET seq = $4, updated_at = now() WHERE id = $1 AND (SELECT fits FROM found)
 		), i AS (
-			INSERT INTO rillkeep.chunks (stream_id, seq, text) SELECT $1, u.seq, $5 FROM u
-		)` + elseRow
+			INSERT INTO rillkeep.chunks (stream_id, seq, text) SELECT $1, $4, $5 FROM found WHERE fits
+		)
+		SELECT ` + rows.Columns + `
+		FROM (SELECT CASE WHEN fits THEN $4 ELSE seq END AS seq, status, cancel, host, epoch, error FROM found) r`
 
 	cancelSQL = `
-		WITH u AS (
-			UPDATE rillkeep.streams SET cancel = true, updated_at = now()
-			WHERE id = (
-				SELECT id FROM rillkeep.streams
-				WHERE id = $1 AND NOT cancel AND status IN ('pending', 'streaming') FOR NO KEY UPDATE NOWAIT
-			)
-			RETURNING ` + rows.Columns + `
-		)` + elseRow
+		WITH found AS (
+			SELECT seq, status, cancel, host, epoch, error, NOT cancel AND status IN ('pending', 'streaming') AS fits
+			FROM rillkeep.streams WHERE id = $1 FOR NO KEY UPDATE NOWAIT
+		), u AS (
+			UPDATE rillkeep.streams SET cancel = true, updated_at = now() WHERE id = $1 AND (SELECT fits FROM found)
+		)
+		SELECT ` + rows.Columns + `
+		FROM (SELECT seq, status, cancel OR fits AS cancel, host, epoch, error FROM found) r`
 
 	// lockSQL: $1 id, $2 token. A seal takes the lock in a statement of its own:
 	// the next one sees the chunks of an append that was committed until now.

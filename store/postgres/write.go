@@ -27,7 +27,9 @@ func (s *Store) open(ctx context.Context, claim plane.Claim) (plane.Row, error) 
 	if claim.Meta != nil {
 		meta = new(string(claim.Meta))
 	}
-	claimed, before, err := s.write(ctx, s.stmt.open, claim.ID, claim.Node, store.Sound(claim.Producer), meta)
+	var claimed bool
+	var before plane.Row
+	err := rows.Scan(s.pool.QueryRow(ctx, s.stmt.open, claim.ID, claim.Node, store.Sound(claim.Producer), meta), &before, &claimed)
 	none := errors.Is(err, plane.ErrNotFound)
 	if claimed || err != nil && !none {
 		return before, err
@@ -74,34 +76,16 @@ func (s *Store) append(ctx context.Context, slice plane.Slice) (plane.Row, error
 	if slice.Text == "" {
 		return s.Read(ctx, slice.ID)
 	}
-	added, row, err := s.write(ctx, s.stmt.append, slice.ID, slice.Token, slice.From, slice.Seq, slice.Text)
-	if err == nil && !added && row.Seq == slice.From && row.Token == slice.Token && row.Status == plane.StatusStreaming {
-		return s.read(ctx, slice.ID) // it changed after the statement began
-	}
-	return row, err
+	return s.row(ctx, s.stmt.append, slice.ID, slice.Token, slice.From, slice.Seq, slice.Text)
 }
 
 // Cancel sets the cancel flag. See store.Store.
 func (s *Store) Cancel(ctx context.Context, id string) (plane.Row, error) {
-	row, err := patiently(ctx, func() (plane.Row, error) { return s.cancel(ctx, id) })
+	row, err := patiently(ctx, func() (plane.Row, error) { return s.row(ctx, s.stmt.cancel, id) })
 	if err != nil {
 		return plane.Row{}, failed(ctx, err, "cancel %q", id)
 	}
 	return row, nil
-}
-
-func (s *Store) cancel(ctx context.Context, id string) (plane.Row, error) {
-	set, row, err := s.write(ctx, s.stmt.cancel, id)
-	if err == nil && !set && !row.Cancel && !row.Status.Ended() {
-		return s.read(ctx, id) // it changed after the statement began
-	}
-	return row, err
-}
-
-// write runs a statement that ends in elseRow.
-func (s *Store) write(ctx context.Context, sql string, args ...any) (applied bool, row plane.Row, err error) {
-	err = rows.Scan(s.pool.QueryRow(ctx, sql, args...), &row, &applied)
-	return applied, row, err
 }
 
 // patience is how long a call whose caller has little of it, or none, tries for

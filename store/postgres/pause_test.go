@@ -1,0 +1,113 @@
+package postgres_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"rillkeep.dev/rillkeep/store"
+	"rillkeep.dev/rillkeep/store/postgres"
+)
+
+// hold locks a row until release, or the end of the test.
+func hold(t *testing.T, db *pgxpool.Pool, id string) (tx pgx.Tx, release func()) {
+	t.Helper()
+	tx, err := db.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = tx.Rollback(context.Background()) })
+	if _, err := tx.Exec(t.Context(), "SELECT FROM rillkeep.streams WHERE id = $1 FOR UPDATE", id); err != nil {
+		t.Fatal(err)
+	}
+	return tx, func() {
+		t.Helper()
+		if err := tx.Commit(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// pause makes statements wait where they do what on says, until release, which
+// lets them go on when n of them do. One that waits FOR EACH STATEMENT has its
+// snapshot and no lock on a row yet; one that waits at a chunk has its stream's.
+func pause(t *testing.T, db *pgxpool.Pool, on string) (release func(n int)) {
+	t.Helper()
+	return pausing(t, db, `
+		CREATE FUNCTION pause() RETURNS trigger LANGUAGE plpgsql SET lock_timeout = 0 AS $$
+		BEGIN
+			IF current_setting('application_name') = 'rillkeep' THEN
+				PERFORM pg_advisory_xact_lock_shared(1);
+			END IF;
+			RETURN new;
+		END $$;
+		CREATE TRIGGER pause BEFORE `+on+` EXECUTE FUNCTION pause()`)
+}
+
+// pauseAtRows answers a store whose statements wait where they come to a row of
+// a stream: with their snapshot, and no lock on it yet.
+func pauseAtRows(t *testing.T, db *pgxpool.Pool) (s store.Store, release func(n int)) {
+	t.Helper()
+	p, err := postgres.Open(t.Context(), worker(t, db), postgres.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	release = pausing(t, db, `
+		CREATE FUNCTION pause() RETURNS boolean LANGUAGE plpgsql SET lock_timeout = 0 AS $$
+		BEGIN
+			PERFORM pg_advisory_xact_lock_shared(1);
+			RETURN true;
+		END $$;
+		ALTER TABLE rillkeep.streams ENABLE ROW LEVEL SECURITY;
+		CREATE POLICY pause ON rillkeep.streams USING (pause())`)
+	t.Cleanup(func() { shut(t, p) })
+	return p, release
+}
+
+// pausing takes the lock that the function of sql waits for.
+func pausing(t *testing.T, db *pgxpool.Pool, sql string) (release func(n int)) {
+	t.Helper()
+	conn, err := db.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = conn.Conn().Close(context.Background()) // and nothing waits for it any more
+		conn.Release()
+	})
+	exec := func(sql string) {
+		t.Helper()
+		if _, err := conn.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	exec(sql)
+	exec("SELECT pg_advisory_lock(1)")
+	return func(n int) {
+		t.Helper()
+		waiting(t, db, n)
+		exec("SELECT pg_advisory_unlock(1)")
+	}
+}
+
+// waiting returns once n sessions wait for a lock.
+func waiting(t *testing.T, db *pgxpool.Pool, n int) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; {
+		var count int
+		err := db.QueryRow(t.Context(), `
+			SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`).Scan(&count)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if count == n {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d sessions wait, not %d", count, n)
+		}
+	}
+}
