@@ -180,16 +180,13 @@ func (r *Router) seal(c echo.Context, end func(*plane.Stream, context.Context) (
 // where its actor is here.
 func (r *Router) cancel(c echo.Context) error {
 	id := streamID(c)
-	s, here := r.cfg.Actors.Stream(id)
-	if here {
-		s.Cancel() // first: a row that can't be had now must not keep it going
-	}
 	row, err := r.rows.Cancel(c.Request().Context(), id)
 	if err != nil {
 		return err
 	}
 	sealed := wire.Sealed{Status: row.Status, Seq: row.Seq, DurableSeq: row.Seq}
-	if here {
+	if s, ok := r.cfg.Actors.Stream(id); ok {
+		s.Cancel()
 		st := s.State()
 		sealed = wire.Sealed{Status: st.Status, Seq: st.Seq, DurableSeq: st.Durable}
 	}

@@ -180,7 +180,7 @@ func TestASealIsTheSameWhenItIsRepeated(t *testing.T) {
 				}
 			}
 			repeat("at first")
-			await(t, "the linger is over", func() bool { return n.metrics()["rillkeep_streams_lingering"] == 0 })
+			await(t, "the linger is over", n.retired)
 			repeat("after the linger")
 			n = n.restart()
 			repeat("after a restart")

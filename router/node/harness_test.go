@@ -275,3 +275,9 @@ func ended(tb testing.TB, snap wire.Snapshot) plane.Status {
 	}
 	return snap.Status
 }
+
+// retired reports whether the node holds no stream any more, live or lingering.
+func (r *running) retired() bool {
+	m := r.metrics()
+	return m["rillkeep_streams_open"]+m["rillkeep_streams_lingering"] == 0
+}

@@ -47,7 +47,7 @@ func TestAFailedSealIsMadeGoodWhenTheStoreIsBack(t *testing.T) {
 		wantError(t, "open", n.do(http.MethodPost, path("m1"), ""), http.StatusConflict, "open_here")
 		release()
 		await(t, "the row has ended (L)", func() bool { return n.rowOf("m1").Status == plane.StatusInterrupted })
-		await(t, "the name is free", func() bool { return n.metrics()["rillkeep_streams_lingering"] == 0 })
+		await(t, "the name is free", n.retired)
 		wantEnding(t, n, "m1", plane.StatusInterrupted, "abc")
 		wantError(t, "open again", n.do(http.MethodPost, path("m1"), ""), http.StatusConflict, "exists")
 		if a := n.do(http.MethodGet, path("m1"), "", "Last-Event-ID", "3"); a.status != http.StatusNoContent {
@@ -187,7 +187,10 @@ func withoutStore(t *testing.T, take func(t *testing.T, n *running) (giveBack fu
 	n.open("live")
 	n.push("live", 0, "live")
 	n.flush("live")
-	await(t, "none lingers", func() bool { return n.metrics()["rillkeep_streams_lingering"] == 0 })
+	await(t, "only the live one is held", func() bool {
+		m := n.metrics()
+		return m["rillkeep_streams_open"] == 1 && m["rillkeep_streams_lingering"] == 0
+	})
 	giveBack := take(t, n)
 	n.wantUnavailable()
 	giveBack()

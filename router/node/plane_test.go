@@ -77,7 +77,7 @@ func TestAfterTheLingerTheDurablePlaneGoesOn(t *testing.T) {
 				t.Errorf("%s, live: %+v, %v", when, f, err)
 			}
 		}
-		await(t, "the linger is over", func() bool { return n.metrics()["rillkeep_streams_lingering"] == 0 })
+		await(t, "the linger is over", n.retired)
 		after("after the linger", n)
 		after("after a restart", n.restart())
 	})
