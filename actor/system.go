@@ -8,6 +8,7 @@
 package actor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -80,10 +81,10 @@ func New(cfg Config) (*System, error) {
 	case cfg.Linger < 0 || cfg.JoinWait < 0 || cfg.Repair < 0 || cfg.MaxStreams < 0:
 		return nil, fmt.Errorf("%w: Linger, JoinWait, Repair and MaxStreams must be 0 or more", plane.ErrConfig)
 	}
-	cfg.Linger = withDefault(cfg.Linger, DefaultLinger)
-	cfg.JoinWait = withDefault(cfg.JoinWait, DefaultJoinWait)
-	cfg.Repair = withDefault(cfg.Repair, DefaultRepair)
-	cfg.MaxStreams = withDefault(cfg.MaxStreams, DefaultMaxStreams)
+	cfg.Linger = cmp.Or(cfg.Linger, DefaultLinger)
+	cfg.JoinWait = cmp.Or(cfg.JoinWait, DefaultJoinWait)
+	cfg.Repair = cmp.Or(cfg.Repair, DefaultRepair)
+	cfg.MaxStreams = cmp.Or(cfg.MaxStreams, DefaultMaxStreams)
 	if err := cfg.Plane.Validate(); err != nil {
 		return nil, err
 	}
@@ -98,14 +99,6 @@ func New(cfg Config) (*System, error) {
 	}
 	y.cfg = cfg
 	return y, nil
-}
-
-func withDefault[T comparable](v, def T) T {
-	var zero T
-	if v == zero {
-		return def
-	}
-	return v
 }
 
 // Open claims a stream and makes it live here. claim.Node is the system's own.

@@ -4,6 +4,7 @@
 package router
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -55,27 +56,19 @@ type Limits struct {
 }
 
 func (l Limits) withDefaults() Limits {
-	set(&l.AppendBytes, 1<<20)
-	set(&l.HeaderTime, 10*time.Second)
-	set(&l.BodyTime, 30*time.Second)
-	set(&l.AnswerTime, 3*time.Minute)
-	set(&l.StoreTime, 10*time.Second)
-	set(&l.PumpLineBytes, 1<<20)
-	set(&l.Readers, 50_000)
-	set(&l.Snapshots, 16)
-	set(&l.Ping, 15*time.Second)
-	set(&l.Recheck, 15*time.Second)
-	set(&l.Stall, 30*time.Second)
-	set(&l.DurablePoll, 250*time.Millisecond)
-	set(&l.PageUnits, 256<<10)
+	l.AppendBytes = cmp.Or(l.AppendBytes, 1<<20)
+	l.BodyTime = cmp.Or(l.BodyTime, 30*time.Second)
+	l.AnswerTime = cmp.Or(l.AnswerTime, 3*time.Minute)
+	l.StoreTime = cmp.Or(l.StoreTime, 10*time.Second)
+	l.PumpLineBytes = cmp.Or(l.PumpLineBytes, 1<<20)
+	l.Readers = cmp.Or(l.Readers, 50_000)
+	l.Snapshots = cmp.Or(l.Snapshots, 16)
+	l.Ping = cmp.Or(l.Ping, 15*time.Second)
+	l.Recheck = cmp.Or(l.Recheck, 15*time.Second)
+	l.Stall = cmp.Or(l.Stall, 30*time.Second)
+	l.DurablePoll = cmp.Or(l.DurablePoll, 250*time.Millisecond)
+	l.PageUnits = cmp.Or(l.PageUnits, 256<<10)
 	return l
-}
-
-func set[T comparable](v *T, def T) {
-	var zero T
-	if *v == zero {
-		*v = def
-	}
 }
 
 // Router is the handler of a node's public listener.
