@@ -96,6 +96,9 @@ func (c *Cursor) Poll() (f Frame, ok bool, more <-chan struct{}) {
 	return Frame{}, false, s.wait()
 }
 
+// Stream returns what c reads; nil if that is not hosted.
+func (c *Cursor) Stream() *Stream { return c.s }
+
 // wait returns the channel that is closed at the next change. s.mu is held.
 func (s *Stream) wait() <-chan struct{} {
 	if s.tip == nil {

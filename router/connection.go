@@ -35,6 +35,15 @@ type deadline struct {
 	renewAt time.Time
 }
 
+// off takes the deadline away until the next renew.
+func (d *deadline) off(set func(time.Time) error) error {
+	if d.renewAt.IsZero() {
+		return nil
+	}
+	d.renewAt = time.Time{}
+	return set(time.Time{})
+}
+
 func (d *deadline) renew(set func(time.Time) error) error {
 	now := time.Now()
 	if now.Before(d.renewAt) {
@@ -48,10 +57,11 @@ func (d *deadline) renew(set func(time.Time) error) error {
 // taken is a connection that was taken over from the HTTP server. The response
 // has no length and no chunks: it ends with the connection.
 type taken struct {
-	conn net.Conn
-	wait deadline
-	done chan struct{} // closed when nobody reads from it any longer
-	held net.Buffers   // what send writes; kept for its memory
+	conn   net.Conn
+	wait   deadline
+	done   chan struct{} // closed when nobody reads from it any longer
+	held   net.Buffers   // what send writes; kept for its memory
+	direct               // for writes that don't wait
 }
 
 // takeOver takes a request's connection and sends the head of the response, or
@@ -65,6 +75,7 @@ func takeOver(req *http.Request, w http.ResponseWriter, stall time.Duration, gon
 		return nil, err
 	}
 	t := &taken{conn: conn, wait: deadline{limit: stall}, done: make(chan struct{})}
+	t.direct.of(conn)
 	go t.watch(gone)
 	if err := conn.SetDeadline(time.Time{}); err != nil { // the server's own
 		t.close()
@@ -122,6 +133,21 @@ func (t *taken) send(buffers [][]byte) error {
 		}
 		return err
 	}
+}
+
+// prompt returns t if it can be written to without waiting, else nil.
+func (t *taken) prompt() prompt {
+	if !t.direct.can() {
+		return nil
+	}
+	return t
+}
+
+func (t *taken) try(b []byte) (n int, err error) {
+	if err := t.wait.off(t.conn.SetWriteDeadline); err != nil {
+		return 0, err
+	}
+	return t.direct.try(b)
 }
 
 func (t *taken) cut() { _ = t.conn.Close() }

@@ -41,8 +41,8 @@ const (
 )
 
 // deliver sends a source's frames to a reader until the terminal one. Where the
-// connection can be had, it goes on in a goroutine of its own, which needs a
-// fraction of the memory of the HTTP server's; else in the request's.
+// connection can be had, it goes on without the request, which needs a fraction
+// of the memory of the HTTP server's; else in the request's goroutine.
 func (r *Router) deliver(c echo.Context, from source) error {
 	if !r.cfg.Metrics.admitReader(r.limits.Readers) {
 		from.Close()
@@ -58,40 +58,90 @@ func (r *Router) deliver(c echo.Context, from source) error {
 	switch {
 	case errors.Is(err, http.ErrNotSupported):
 		d.to = newResponse(req, w, r.limits.Stall, d.gone)
+		d.begin()
 		d.run()
 	case err != nil:
 		d.closed(reasonGone)
 	default:
-		d.to = conn
+		d.to, d.prompt = conn, conn.prompt()
 		r.serving.also()
-		go func() {
-			defer r.serving.leave()
-			d.run()
-		}()
+		d.done = r.serving.leave
+		d.begin()
+		go d.run()
 	}
 	return nil
 }
 
-// delivery is one reader: frames from a source to a connection.
+// delivery is one reader: frames from a source to a connection. While it is
+// behind it has a goroutine of its own, which may wait for the reader; at the
+// tip of its stream it is a crew's.
 type delivery struct {
 	router *Router
 	id     string
 	grant  auth.Grant
 	from   source
 	to     connection
-	batch  [batchFrames][]byte
+	prompt prompt // to, if a crew can write to it
+	done   func() // called at the end; may be nil
 
-	// What makes a reader that waits for its stream look up: one channel, so
-	// that the wait is for two things and not for five.
-	signal chan struct{} // holds one
-	beat   atomic.Bool   // it is time to ping, or to check the authorization
-	over   atomic.Value  // the reason to end, a string
-	last   plane.Kind    // of the frame that was sent last
+	// Of the goroutine that serves the reader now.
+	rest    []byte          // to be sent before all else
+	more    <-chan struct{} // what the source waits for; nil after the terminal frame
+	last    plane.Kind      // of the frame that was sent last
+	pingAt  time.Time
+	checkAt time.Time
+	timer   *time.Timer // ticks
+	forget  func() bool // ends the watch on the node's stop
+
+	// What makes a reader that waits for its stream look up.
+	signal chan struct{}        // holds one
+	crew   atomic.Pointer[crew] // to be poked, too; nil while it has its own goroutine
+	beat   atomic.Bool          // it is time to ping, or to check the authorization
+	over   atomic.Value         // the reason to end, a string
 }
 
+func (d *delivery) begin() {
+	limits := d.router.limits
+	// Readers of a node that died should not all come back at once.
+	d.rest = sse.Retry(minRetry + rand.IntN(minRetry))
+	d.more = now
+	d.pingAt, d.checkAt = time.Now().Add(limits.Ping), time.Now().Add(limits.Recheck)
+	d.timer = time.AfterFunc(min(limits.Ping, limits.Recheck), d.tick)
+	d.forget = context.AfterFunc(d.router.stop, func() {
+		d.interrupt(reasonStop)
+		time.AfterFunc(stopGrace, d.to.cut)
+	})
+}
+
+// run serves the reader until a crew can, or to its end.
 func (d *delivery) run() {
-	defer d.to.close()
-	d.closed(d.deliver())
+	var b batch
+	for {
+		reason := d.step(&b, d.to)
+		b.count(d.router.cfg.Metrics)
+		switch {
+		case reason != "":
+			d.finish(reason)
+			return
+		case !isClosed(d.more) && d.router.crews.take(d):
+			return
+		}
+		select {
+		case <-d.more:
+		case <-d.signal:
+		}
+	}
+}
+
+// finish ends the reader's connection.
+func (d *delivery) finish(reason string) {
+	d.timer.Stop()
+	d.forget()
+	d.closed(reason)
+	d.to.close()
+	if d.done != nil {
+		d.done()
+	}
 }
 
 // closed takes note that the reader is gone.
@@ -124,68 +174,85 @@ func (d *delivery) tick() {
 }
 
 func (d *delivery) wake() {
+	poke(d.signal)
+	if c := d.crew.Load(); c != nil {
+		poke(c.poked)
+	}
+}
+
+func poke(c chan struct{}) {
 	select {
-	case d.signal <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }
 
-// deliver sends until there is a reason not to.
-func (d *delivery) deliver() (reason string) {
-	defer context.AfterFunc(d.router.stop, func() {
-		d.interrupt(reasonStop)
-		time.AfterFunc(stopGrace, d.to.cut)
-	})()
-	limits := d.router.limits
-	pingAt, checkAt := time.Now().Add(limits.Ping), time.Now().Add(limits.Recheck)
-	timer := time.AfterFunc(min(limits.Ping, limits.Recheck), d.tick)
-	defer timer.Stop()
-	// Readers of a node that died should not all come back at once.
-	err := d.to.send([][]byte{sse.Retry(minRetry + rand.IntN(minRetry))})
-	for {
-		var more <-chan struct{}
-		if err == nil {
-			more, err = d.drain()
-		}
-		switch {
-		case err != nil:
-			return d.failed(err)
-		case more == nil:
-			return string(d.last)
-		}
-		select {
-		case <-d.signal:
-		default:
-			select {
-			case <-more:
-				continue
-			case <-d.signal:
-			}
-		}
-		if reason, ok := d.over.Load().(string); ok {
-			if reason == reasonStop { // its stream may have ended just before
-				if more, err = d.drain(); err == nil && more == nil {
-					return string(d.last)
-				}
-			}
-			return reason
-		}
-		if !d.beat.Swap(false) {
-			continue
-		}
-		at := time.Now()
-		if !at.Before(checkAt) {
-			if !d.allowed(at) {
-				return reasonDenied
-			}
-			checkAt = at.Add(limits.Recheck)
-		}
-		if !at.Before(pingAt) {
-			err = d.to.send([][]byte{sse.Ping})
-			pingAt = at.Add(limits.Ping)
-		}
-		timer.Reset(max(0, min(time.Until(pingAt), time.Until(checkAt))))
+// due reports whether a step has something to do.
+func (d *delivery) due() bool {
+	return isClosed(d.more) || d.beat.Load() || d.over.Load() != nil
+}
+
+// errBehind is a sender's that would have to wait for the reader. It keeps what
+// it did not send in the delivery's rest.
+var errBehind = errors.New("reader is behind")
+
+// sender is where a step's bytes go: the connection, or a crew.
+type sender interface {
+	send(buffers [][]byte) error
+}
+
+// step does what there is to do now, one batch of frames at the most, and says
+// why the connection is to end, "" if it is not.
+func (d *delivery) step(b *batch, to sender) (reason string) {
+	var err error
+	if len(d.rest) > 0 {
+		rest := d.rest
+		d.rest = nil
+		err = to.send([][]byte{rest})
 	}
+	if err == nil && d.beat.Swap(false) {
+		reason, err = d.attend(to)
+	}
+	over, ended := d.over.Load().(string)
+	switch {
+	case err != nil || reason != "":
+	case ended && over != reasonStop:
+		reason = over
+	case ended: // its stream may have ended just before
+		reason = over
+		for d.more = now; err == nil && d.more == now; {
+			err = d.drain(b, to)
+		}
+	default:
+		err = d.drain(b, to)
+	}
+	switch {
+	case errors.Is(err, errBehind):
+		return ""
+	case err != nil:
+		return d.failed(err)
+	case d.more == nil:
+		return string(d.last)
+	}
+	return reason
+}
+
+// attend pings the reader and asks for its authorization again, when it is time.
+func (d *delivery) attend(to sender) (reason string, err error) {
+	limits := d.router.limits
+	at := time.Now()
+	if !at.Before(d.checkAt) {
+		if !d.allowed(at) {
+			return reasonDenied, nil
+		}
+		d.checkAt = at.Add(limits.Recheck)
+	}
+	if !at.Before(d.pingAt) {
+		err = to.send([][]byte{sse.Ping})
+		d.pingAt = at.Add(limits.Ping)
+	}
+	d.timer.Reset(max(0, min(time.Until(d.pingAt), time.Until(d.checkAt))))
+	return "", err
 }
 
 // failed is why a send did not succeed.
@@ -200,38 +267,50 @@ func (d *delivery) failed(err error) string {
 	}
 }
 
-// drain sends what the source has now, unless something else is to be seen to
-// first, and returns what to wait for: nil after the terminal frame.
-func (d *delivery) drain() (more <-chan struct{}, err error) {
-	for {
-		frames, bytes, ok := 0, 0, true
-		for ok && more == nil && frames < batchFrames && bytes < batchBytes {
-			var f plane.Frame
-			if f, ok, more = d.from.Poll(); ok {
-				d.last = f.Kind
-				d.batch[frames] = f.Encoded(sse.Append)
-				bytes += len(d.batch[frames])
-				frames++
-			}
+// drain sends one batch of what the source has now, and leaves in d.more what to
+// wait for: now if there is more already, nil after the terminal frame.
+func (d *delivery) drain(b *batch, to sender) error {
+	buffers, bytes, ok := b.buffers[:0], 0, true
+	d.more = now
+	for ok && d.more == now && len(buffers) < batchFrames && bytes < batchBytes {
+		var f plane.Frame
+		var more <-chan struct{}
+		if f, ok, more = d.from.Poll(); ok {
+			d.last = f.Kind
+			buffers = append(buffers, f.Encoded(sse.Append))
+			bytes += len(buffers[len(buffers)-1])
 		}
-		if frames > 0 {
-			if err := d.to.send(d.batch[:frames]); err != nil {
-				return nil, err
-			}
-			clear(d.batch[:frames])
-			d.router.cfg.Metrics.sent(frames, bytes)
+		if !ok || more != nil {
+			d.more = more
 		}
-		switch {
-		case !ok || more != nil:
-			return more, nil
-		case len(d.signal) > 0: // a reader that is behind may be so for long
-			return now, nil
-		}
+	}
+	if len(buffers) == 0 {
+		return nil
+	}
+	b.frames += len(buffers)
+	b.bytes += bytes
+	err := to.send(buffers)
+	clear(buffers)
+	return err
+}
+
+// batch is what a goroutine sends with: room for one send's frames, and the
+// number of what was sent.
+type batch struct {
+	buffers       [batchFrames][]byte
+	frames, bytes int
+}
+
+// count moves the numbers into the metrics.
+func (b *batch) count(m *Metrics) {
+	if b.frames > 0 {
+		m.sent(b.frames, b.bytes)
+		b.frames, b.bytes = 0, 0
 	}
 }
 
 // now is closed: there is nothing to wait for.
-var now = func() <-chan struct{} { c := make(chan struct{}); close(c); return c }()
+var now <-chan struct{} = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
 
 // allowed asks again whether the reader may read: tokens expire.
 func (d *delivery) allowed(at time.Time) bool {

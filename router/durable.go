@@ -91,6 +91,8 @@ func (d *durableSource) Poll() (plane.Frame, bool, <-chan struct{}) {
 	}
 }
 
+func (d *durableSource) Stream() *plane.Stream { return nil }
+
 // begin starts a look.
 func (d *durableSource) begin() {
 	l := &look{done: make(chan struct{})}

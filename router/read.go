@@ -57,9 +57,11 @@ func (r *Router) over(c echo.Context, at sse.Position) (bool, error) {
 
 // source is where a reader's frames come from. Poll returns the next frame if
 // there is one now. If it leaves no other, or there was none, more is closed when
-// there may be one; it is nil, too, after the terminal frame.
+// there may be one; it is nil, too, after the terminal frame. Stream is what the
+// next frame comes from, if that is a live one.
 type source interface {
 	Poll() (f plane.Frame, ok bool, more <-chan struct{})
+	Stream() *plane.Stream
 	Close()
 }
 
@@ -164,6 +166,13 @@ func (a *autoSource) Poll() (f plane.Frame, ok bool, more <-chan struct{}) {
 		}
 		return f, ok, more
 	}
+}
+
+func (a *autoSource) Stream() *plane.Stream {
+	if a.live == nil {
+		return nil
+	}
+	return a.live.Stream()
 }
 
 // comeBack leaves the durable plane, which has nothing new, for a stream that is

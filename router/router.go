@@ -80,6 +80,7 @@ type Router struct {
 	echo   *echo.Echo
 
 	serving group           // requests, readers, samples
+	crews   crews           // of readers at the tip
 	stop    context.Context // done when readers are to end
 	end     context.CancelFunc
 	demos   atomic.Int32 // samples that play
@@ -97,6 +98,7 @@ func New(cfg Config) (*Router, error) {
 		r.log = slog.New(slog.DiscardHandler)
 	}
 	r.stop, r.end = context.WithCancel(context.Background())
+	r.crews.serving, r.crews.metrics = &r.serving, cfg.Metrics
 	r.routes()
 	return r, nil
 }
