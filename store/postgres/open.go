@@ -23,6 +23,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"rillkeep.dev/rillkeep/store"
+	"rillkeep.dev/rillkeep/store/internal/group"
 	"rillkeep.dev/rillkeep/store/internal/rows"
 )
 
@@ -53,12 +54,13 @@ const defaultConns = 8
 
 // Store is a store.Store in PostgreSQL.
 type Store struct {
-	pool   *pgxpool.Pool
-	schema string
-	named  *strings.Replacer // puts the schema's name into SQL
-	stmt   statements
-	name   name
-	calls  rows.Calls // the pool itself knows those under way that use it
+	pool    *pgxpool.Pool
+	schema  string
+	named   *strings.Replacer // puts the schema's name into SQL
+	stmt    statements
+	appends *group.Group
+	name    name
+	calls   rows.Calls // the pool itself knows those under way that use it
 }
 
 var _ store.Store = (*Store)(nil)
@@ -82,6 +84,7 @@ func Open(ctx context.Context, url string, cfg Config) (*Store, error) {
 	}
 	s.named = strings.NewReplacer("rillkeep.", pgx.Identifier{s.schema}.Sanitize()+".")
 	s.stmt = s.statements()
+	s.appends = group.New(&appender{s: s})
 	if err := s.migrate(ctx); err != nil {
 		pool.Close()
 		return nil, failed(ctx, err, "migrate schema %q", s.schema)

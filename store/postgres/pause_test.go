@@ -51,9 +51,22 @@ func pause(t *testing.T, db *pgxpool.Pool, on string) (release func(n int)) {
 // a stream: with their snapshot, and no lock on it yet.
 func pauseAtRows(t *testing.T, db *pgxpool.Pool) (s store.Store, release func(n int)) {
 	t.Helper()
-	p, err := postgres.Open(t.Context(), worker(t, db), postgres.Config{})
-	if err != nil {
-		t.Fatal(err)
+	s, _, release = pauseBothAtRows(t, db)
+	return s, release
+}
+
+// pauseBothAtRows is pauseAtRows for two stores, as of two nodes.
+func pauseBothAtRows(t *testing.T, db *pgxpool.Pool) (one, other store.Store, release func(n int)) {
+	t.Helper()
+	url := worker(t, db)
+	stores := make([]store.Store, 2)
+	for n := range stores {
+		p, err := postgres.Open(t.Context(), url, postgres.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer t.Cleanup(func() { shut(t, p) }) // before what pausing holds
+		stores[n] = p
 	}
 	release = pausing(t, db, `
 		CREATE FUNCTION pause() RETURNS boolean LANGUAGE plpgsql SET lock_timeout = 0 AS $$
@@ -63,8 +76,7 @@ func pauseAtRows(t *testing.T, db *pgxpool.Pool) (s store.Store, release func(n 
 		END $$;
 		ALTER TABLE rillkeep.streams ENABLE ROW LEVEL SECURITY;
 		CREATE POLICY pause ON rillkeep.streams USING (pause())`)
-	t.Cleanup(func() { shut(t, p) })
-	return p, release
+	return stores[0], stores[1], release
 }
 
 // pausing takes the lock that the function of sql waits for.

@@ -30,12 +30,13 @@ func TestOfAppendsThatOverlapTheSecondComparesWithWhatTheFirstLeft(t *testing.T)
 	url := pgtest.URL(t)
 	db := raw(t, url)
 	claim(t, open(t, url), "s")
-	s, release := pauseAtRows(t, db)
+	s, other, release := pauseBothAtRows(t, db)
 	rows, errs := make([]plane.Row, 2), make([]error, 2)
 	var both sync.WaitGroup
-	for n, text := range []string{"AAAA", "bbbbbb"} {
+	for n, from := range []store.Store{s, other} { // one sends its own in turn
+		text := []string{"AAAA", "bbbbbb"}[n]
 		both.Go(func() {
-			rows[n], errs[n] = s.Append(t.Context(), plane.Slice{ID: "s", Token: token, Seq: int64(len(text)), Text: text})
+			rows[n], errs[n] = from.Append(t.Context(), plane.Slice{ID: "s", Token: token, Seq: int64(len(text)), Text: text})
 		})
 	}
 	release(2)

@@ -24,20 +24,36 @@ func (s *Store) sealed(ctx context.Context, seal plane.Seal) (row plane.Row, err
 	if err := rows.CheckLength(seal.Base, seal.Seq, seal.Text); err != nil {
 		return row, err
 	}
-	if seal.Base == 0 {
-		if row, err = s.sealAtOnce(ctx, seal); !locked(err) {
+	if seal.Base > 0 {
+		return patiently(ctx, func() (plane.Row, error) { return s.sealStepwise(ctx, seal) })
+	}
+	if seal.From > 0 {
+		row, err = s.fold(ctx, seal)
+		if err == nil && row.Status.Ended() || err != nil && !locked(err) {
 			return row, err
 		}
 	}
-	return patiently(ctx, func() (plane.Row, error) { return s.sealStepwise(ctx, seal) })
+	if row, err = s.sealAtOnce(ctx, seal, s.stmt.seal, sealArgs(seal, seal.Text)); locked(err) {
+		return patiently(ctx, func() (plane.Row, error) { return s.sealStepwise(ctx, seal) })
+	}
+	return row, err
+}
+
+// fold seals without sending again what the chunks hold. If they don't hold it,
+// or the row is not ours, it changes nothing.
+func (s *Store) fold(ctx context.Context, seal plane.Seal) (plane.Row, error) {
+	tail := plane.Skip(seal.Text, seal.From)
+	args := sealArgs(seal, seal.Text)
+	args[2] = tail
+	return s.sealAtOnce(ctx, seal, s.stmt.fold, append(args, seal.From, len(seal.Text)-len(tail)))
 }
 
 // sealAtOnce seals in one round trip: both statements travel together and are
 // one transaction.
-func (s *Store) sealAtOnce(ctx context.Context, seal plane.Seal) (row plane.Row, err error) {
+func (s *Store) sealAtOnce(ctx context.Context, seal plane.Seal, sql string, args []any) (row plane.Row, err error) {
 	batch := new(pgx.Batch)
 	batch.Queue(s.stmt.lock, seal.ID, seal.Token)
-	batch.Queue(s.stmt.seal, sealArgs(seal, seal.Text)...)
+	batch.Queue(sql, args...)
 	results := s.pool.SendBatch(ctx, batch)
 	defer func() {
 		if closed := results.Close(); err == nil {

@@ -59,6 +59,41 @@ const (
 		SELECT ` + rows.Columns + `
 		FROM (SELECT CASE WHEN fits THEN $4 ELSE seq END AS seq, status, cancel, host, epoch, error FROM found) r`
 
+	// appendsSQL appends many: $1 ids, $2 tokens, $3 froms, $4 seqs, $5 texts. The
+	// update takes the locks, waiting for lockPatience, and compares then.
+	appendsSQL = `
+		WITH u AS (
+			UPDATE rillkeep.streams s SET seq = r.seq, updated_at = now()
+			FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::text[])
+				WITH ORDINALITY AS r (id, host, start, seq, text, n)
+			WHERE s.id = r.id AND s.seq = r.start AND s.host = r.host AND s.status = 'streaming'
+			RETURNING r.n, s.id, s.seq, s.cancel, s.epoch, r.text
+		), i AS (
+			INSERT INTO rillkeep.chunks (stream_id, seq, text) SELECT id, seq, text FROM u
+		)
+		SELECT n, cancel, epoch FROM u`
+
+	// appendsFreeSQL is appendsSQL for those whose row nobody has locked.
+	appendsFreeSQL = `
+		WITH found AS (
+			SELECT r.n, r.id, r.seq, r.text, s.cancel, s.epoch,
+				s.seq = r.start AND s.host = r.host AND s.status = 'streaming' AS fits
+			FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::text[])
+				WITH ORDINALITY AS r (id, host, start, seq, text, n)
+			JOIN rillkeep.streams s ON s.id = r.id
+			FOR NO KEY UPDATE OF s SKIP LOCKED
+		), u AS (
+			UPDATE rillkeep.streams s SET seq = found.seq, updated_at = now() FROM found WHERE s.id = found.id AND fits
+		), i AS (
+			INSERT INTO rillkeep.chunks (stream_id, seq, text) SELECT id, seq, text FROM found WHERE fits
+		)
+		SELECT n, cancel, epoch FROM found WHERE fits`
+
+	// lockPatienceSQL: $1 a lock_timeout, for this transaction.
+	lockPatienceSQL = `SELECT set_config('lock_timeout', $1, true)`
+
+	readAllSQL = `SELECT id, ` + rows.Columns + ` FROM rillkeep.streams WHERE id = ANY($1)`
+
 	cancelSQL = `
 		WITH found AS (
 			SELECT seq, status, cancel, host, epoch, error, NOT cancel AND status IN ('pending', 'streaming') AS fits
@@ -82,6 +117,22 @@ const (
 			SET body = $3, marks = $4, seq = $5, error = $7, updated_at = now(), ended_at = now(),
 				status = CASE WHEN cancel AND $6::text = 'complete' THEN 'cancelled' ELSE $6 END
 			WHERE id = $1 AND host = $2 AND status = 'streaming'
+			RETURNING ` + rows.Columns + `
+		), d AS (
+			DELETE FROM rillkeep.chunks c USING u WHERE c.stream_id = $1
+		)` + elseRow
+
+	// foldSQL: as sealSQL, but $3 is only the text from offset $8 on: the chunks
+	// hold what comes before, $9 bytes.
+	foldSQL = `
+		WITH held AS (
+			SELECT string_agg(text, '' ORDER BY seq) AS text FROM rillkeep.chunks WHERE stream_id = $1
+		), u AS (
+			UPDATE rillkeep.streams
+			SET body = held.text || $3, marks = $4, seq = $5, error = $7, updated_at = now(), ended_at = now(),
+				status = CASE WHEN cancel AND $6::text = 'complete' THEN 'cancelled' ELSE $6 END
+			FROM held
+			WHERE id = $1 AND host = $2 AND status = 'streaming' AND seq = $8 AND octet_length(held.text) = $9
 			RETURNING ` + rows.Columns + `
 		), d AS (
 			DELETE FROM rillkeep.chunks c USING u WHERE c.stream_id = $1
@@ -135,13 +186,15 @@ var pageSQL = strings.ReplaceAll(`
 
 // statements are the SQL with the schema's name in it.
 type statements struct {
-	open, found, append, cancel, lock, seal, pieces, interrupt, orphans, read, get, list, page string
+	open, found, append, appends, appendsFree, lockPatience, cancel, lock, seal, fold, pieces, interrupt, orphans string
+	read, readAll, get, list, page                                                                                string
 }
 
 func (s *Store) statements() statements {
 	return statements{
-		open: s.sql(openSQL), found: s.sql(foundSQL), append: s.sql(appendSQL), cancel: s.sql(cancelSQL),
-		lock: s.sql(lockSQL), seal: s.sql(sealSQL), pieces: s.sql(piecesSQL), interrupt: s.sql(interruptSQL),
-		orphans: s.sql(orphansSQL), read: s.sql(readSQL), get: s.sql(getSQL), list: s.sql(listSQL), page: s.sql(pageSQL),
+		open: s.sql(openSQL), found: s.sql(foundSQL), append: s.sql(appendSQL),
+		appends: s.sql(appendsSQL), appendsFree: s.sql(appendsFreeSQL), lockPatience: lockPatienceSQL, cancel: s.sql(cancelSQL),
+		lock: s.sql(lockSQL), seal: s.sql(sealSQL), fold: s.sql(foldSQL), pieces: s.sql(piecesSQL), interrupt: s.sql(interruptSQL),
+		orphans: s.sql(orphansSQL), read: s.sql(readSQL), readAll: s.sql(readAllSQL), get: s.sql(getSQL), list: s.sql(listSQL), page: s.sql(pageSQL),
 	}
 }

@@ -59,26 +59,6 @@ func (s *Store) find(ctx context.Context, id string) (found rows.Found, err erro
 	return found, err
 }
 
-// Append adds a slice as a chunk row. See plane.Store. store.ErrBusy at once if
-// the row is locked: the stream has a rhythm of its own for repeats.
-func (s *Store) Append(ctx context.Context, slice plane.Slice) (plane.Row, error) {
-	row, err := s.append(ctx, slice)
-	if err != nil {
-		return plane.Row{}, failed(ctx, err, "append to %q", slice.ID)
-	}
-	return row, nil
-}
-
-func (s *Store) append(ctx context.Context, slice plane.Slice) (plane.Row, error) {
-	if err := rows.CheckLength(slice.From, slice.Seq, slice.Text); err != nil {
-		return plane.Row{}, err
-	}
-	if slice.Text == "" {
-		return s.Read(ctx, slice.ID)
-	}
-	return s.row(ctx, s.stmt.append, slice.ID, slice.Token, slice.From, slice.Seq, slice.Text)
-}
-
 // Cancel sets the cancel flag. See store.Store.
 func (s *Store) Cancel(ctx context.Context, id string) (plane.Row, error) {
 	row, err := patiently(ctx, func() (plane.Row, error) { return s.row(ctx, s.stmt.cancel, id) })
