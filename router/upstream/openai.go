@@ -8,7 +8,6 @@ import (
 type openAI struct {
 	in     *intake
 	choice bool // something of choice 0 was seen
-	finish bool // and its finish reason
 }
 
 // completion is a chunk of a streamed completion, or a whole one. Scalars are
@@ -31,7 +30,9 @@ type choice struct {
 	Error        json.RawMessage `json:"error"`
 }
 
-func (d *openAI) finished() bool { return d.finish }
+// finished is said by [DONE] alone: after a finish reason there may be more, and
+// the end of a pipe can't be told from a cut.
+func (d *openAI) finished() bool { return false }
 
 func (d *openAI) done() error {
 	if !d.choice {
@@ -113,7 +114,6 @@ func (d *openAI) finishReason(ch choice) error {
 	case "error":
 		return &Error{Type: reason}
 	}
-	d.finish = true
 	d.in.sum.FinishReason = reason
 	return nil
 }
