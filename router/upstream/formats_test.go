@@ -105,7 +105,7 @@ var samples = []struct {
 		want: upstream.Summary{Model: "m-opus", Events: 3, Usage: []byte(`{"input_tokens":25,"output_tokens":1}`)},
 	},
 	{
-		file: "anthropic-no-stop.sse", format: upstream.Anthropic, deltas: []string{"All ", "of it."},
+		file: "anthropic-no-stop.sse", format: upstream.Anthropic, deltas: []string{"All ", "of it."}, failure: upstream.ErrTruncated,
 		want: upstream.Summary{FinishReason: "max_tokens", Model: "m-opus", Events: 5, Usage: []byte(`{"input_tokens":25,"output_tokens":3}`)},
 	},
 	{

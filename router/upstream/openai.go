@@ -30,10 +30,6 @@ type choice struct {
 	Error        json.RawMessage `json:"error"`
 }
 
-// finished is said by [DONE] alone: after a finish reason there may be more, and
-// the end of a pipe can't be told from a cut.
-func (d *openAI) finished() bool { return false }
-
 func (d *openAI) done() error {
 	if !d.choice {
 		return ErrEmpty
