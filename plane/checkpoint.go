@@ -368,6 +368,6 @@ func (s *Stream) report(c Checkpoint) {
 	case s.cfg.Hooks.Checkpoint != nil:
 		s.guard("Checkpoint", func() { s.cfg.Hooks.Checkpoint(c) })
 	case c.Err != nil:
-		s.cfg.Logger.Warn("checkpoint failed", "stream", c.StreamID, "from", c.From, "seq", c.Seq, "error", c.Err)
+		s.cfg.Logger.Warn("checkpoint failed", "streamId", c.StreamID, "from", c.From, "seq", c.Seq, "error", c.Err)
 	}
 }

@@ -94,7 +94,7 @@ func (s *Stream) guard(hook string, call func()) {
 	defer func() {
 		if p := recover(); p != nil {
 			s.cfg.Logger.LogAttrs(context.Background(), slog.LevelError, "hook panicked",
-				slog.String("stream", s.id), slog.String("hook", hook), slog.Any("panic", p))
+				slog.String("streamId", s.id), slog.String("hook", hook), slog.Any("panic", p))
 		}
 	}()
 	call()
