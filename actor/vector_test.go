@@ -174,10 +174,11 @@ type expectation struct {
 	Pumps       map[string]pumped
 	Pending     []string
 
-	CheckpointErrors []struct {
-		From, Seq int64
-	}
+	CheckpointErrors []report
 }
+
+// report is a round that was reported as failed.
+type report struct{ From, Seq int64 }
 
 // step is what one op brought about.
 type step struct {

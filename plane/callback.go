@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 )
 
 // CommitFunc persists one change of a stream for the application. It is called
@@ -29,6 +30,7 @@ type Change struct {
 	StreamID string
 	Meta     json.RawMessage // open
 	Node     string          // open: who streams, node/incarnation
+	Started  time.Time       // open: when it was asked for, the same in every repeat
 
 	From int64  // append, close: what is confirmed so far
 	Seq  int64  // append, close: the length after the change
@@ -48,12 +50,17 @@ type Answer struct {
 	CancelRequested bool   // somebody asked to stop the stream
 }
 
-// callback is the Store of callback mode. It knows no tokens, and cannot be
-// read back.
-type callback struct{ commit CommitFunc }
+// callback is the Store of one stream in callback mode. It knows no tokens, and
+// cannot be read back.
+type callback struct {
+	commit  CommitFunc
+	started time.Time
+}
 
 func (c callback) Open(ctx context.Context, claim Claim) (Row, error) {
-	a, err := c.commit(ctx, Change{Kind: ChangeOpen, StreamID: claim.ID, Meta: claim.Meta, Node: claim.Node})
+	a, err := c.commit(ctx, Change{
+		Kind: ChangeOpen, StreamID: claim.ID, Meta: claim.Meta, Node: claim.Node, Started: c.started,
+	})
 	return Row{Epoch: 1, Cancel: a.CancelRequested}, err
 }
 

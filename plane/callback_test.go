@@ -71,6 +71,7 @@ func TestWhatIsNotOneOfTheTwoModesIsRefused(t *testing.T) {
 func TestAnApplicationIsGivenChangesInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		app := &application{}
+		began := time.Now()
 		s, err := plane.Open(t.Context(), plane.Config{Commit: app.commit}, plane.Claim{
 			ID: "m1", Node: "n/1", Meta: json.RawMessage(`{"chat":"c1"}`),
 		})
@@ -93,7 +94,7 @@ func TestAnApplicationIsGivenChangesInOrder(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := []plane.Change{
-			{Kind: plane.ChangeOpen, StreamID: "m1", Meta: json.RawMessage(`{"chat":"c1"}`), Node: "n/1"},
+			{Kind: plane.ChangeOpen, StreamID: "m1", Meta: json.RawMessage(`{"chat":"c1"}`), Node: "n/1", Started: began},
 			{Kind: plane.ChangeAppend, StreamID: "m1", From: 0, Seq: 10, Text: "0123456789"},
 			{Kind: plane.ChangeAppend, StreamID: "m1", From: 10, Seq: 12, Text: "ab"},
 			{Kind: plane.ChangeClose, StreamID: "m1", From: 12, Seq: 16, Body: "0123456789abtail", Status: plane.StatusError, Error: "boom", HasError: true},
@@ -119,6 +120,9 @@ func TestAnApplicationThatFailsIsAskedAgain(t *testing.T) {
 		})
 		if len(app.changes) != 3 {
 			t.Errorf("%d opens", len(app.changes))
+		}
+		if d := cmp.Diff(app.changes[0], app.changes[2]); d != "" {
+			t.Errorf("a repeat is no repeat (-first +last):\n%s", d)
 		}
 		fails = 3
 		s.push("abc")

@@ -22,8 +22,10 @@ type waiter struct {
 // Flush waits until the store holds everything that was pushed before, and
 // returns the durable length. It is the ordering primitive: what is written
 // after it has the text before it. If the store can't, it answers a ShortError;
-// the text is not lost by that, and later checkpoints try again. ctx bounds the
-// wait, not the checkpoint.
+// the text is not lost by that, and later checkpoints try again. While the store
+// is down a flush brings the next attempt forward, or, if the last one was, waits
+// for it: no longer than Policy.MaxBackoff and a round. ctx bounds the wait, not
+// the checkpoint.
 func (s *Stream) Flush(ctx context.Context) (durable int64, err error) {
 	s.mu.Lock()
 	aim := s.text.end()
@@ -37,10 +39,12 @@ func (s *Stream) Flush(ctx context.Context) (durable int64, err error) {
 	}
 	w := waiter{aim, make(chan error, 1)}
 	s.waiters = append(s.waiters, w)
-	if s.inFlight {
-		s.forced = true
-	} else {
+	switch {
+	case s.inFlight:
+	case s.failed == 0:
 		s.start(s.cfg.Policy.Retries)
+	case !s.hurried:
+		s.hurry()
 	}
 	s.unlock()
 
@@ -109,10 +113,18 @@ func (s *Stream) tick() {
 	case s.inFlight:
 		s.overdue = true
 	case s.failed > 0: // the store is down: one attempt a step
+		s.hurried = false
 		s.start(0)
 	default:
 		s.start(s.cfg.Policy.Retries)
 	}
+}
+
+// hurry makes the attempt that is due next at once. No two in a row are, so that
+// however many flushes come, the attempts keep to their steps. s.mu is held.
+func (s *Stream) hurry() {
+	s.hurried = true
+	s.start(0)
 }
 
 // start begins a round over what is outstanding. s.mu is held, and no round is
@@ -123,7 +135,7 @@ func (s *Stream) start(retries int) {
 		to = s.text.floor(s.durable + s.cfg.Policy.MaxSlice)
 	}
 	slice := Slice{ID: s.id, Token: s.token, From: s.durable, Seq: to, Text: s.text.slice(s.durable, to)}
-	s.inFlight, s.forced, s.overdue, s.aim = true, false, false, s.text.end()
+	s.inFlight, s.overdue, s.aim = true, false, s.text.end()
 	s.disarm()
 	if !slices.Contains(s.tried, to) {
 		s.tried = append(s.tried, to)
@@ -246,7 +258,7 @@ func (s *Stream) settle(slice Slice, out outcome) {
 		s.failed++
 		s.answer(s.aim, out.err)
 	default:
-		s.failed = 0
+		s.failed, s.hurried = 0, false
 		s.tried = s.tried[:0]
 	}
 	s.next()
@@ -321,8 +333,8 @@ func (s *Stream) next() {
 		s.startSeal()
 	case s.outstanding() == 0:
 		s.disarm()
-	case s.forced:
-		s.start(p.Retries)
+	case s.failed > 0 && len(s.waiters) > 0 && !s.hurried:
+		s.hurry()
 	case s.failed > 0:
 		s.disarm()
 		s.arm(p.backoff(s.failed))
@@ -356,6 +368,6 @@ func (s *Stream) report(c Checkpoint) {
 	case s.cfg.Hooks.Checkpoint != nil:
 		s.guard("Checkpoint", func() { s.cfg.Hooks.Checkpoint(c) })
 	case c.Err != nil:
-		s.cfg.Logger.Warn("checkpoint failed", "stream", c.StreamID, "from", c.From, "seq", c.Seq, "error", c.Err)
+		s.cfg.Logger.Warn("checkpoint failed", "streamId", c.StreamID, "from", c.From, "seq", c.Seq, "error", c.Err)
 	}
 }

@@ -54,7 +54,8 @@ type Checkpoint struct {
 	Err       error // not durable yet: the retries were used up, or a seal took over
 }
 
-// resolve returns c with its defaults filled in, or why it is refused.
+// resolve returns c with its defaults filled in, for one stream, or why it is
+// refused.
 func (c Config) resolve() (Config, error) {
 	switch {
 	case c.Store == nil && c.Commit == nil:
@@ -67,7 +68,7 @@ func (c Config) resolve() (Config, error) {
 		return c, fmt.Errorf("%w: Retain must be 0 or more", ErrConfig)
 	}
 	if c.Commit != nil {
-		c.Store = callback{c.Commit}
+		c.Store = callback{c.Commit, time.Now()}
 		if c.Retain == nil {
 			retain := int64(DefaultRetain)
 			c.Retain = &retain
@@ -93,7 +94,7 @@ func (s *Stream) guard(hook string, call func()) {
 	defer func() {
 		if p := recover(); p != nil {
 			s.cfg.Logger.LogAttrs(context.Background(), slog.LevelError, "hook panicked",
-				slog.String("stream", s.id), slog.String("hook", hook), slog.Any("panic", p))
+				slog.String("streamId", s.id), slog.String("hook", hook), slog.Any("panic", p))
 		}
 	}()
 	call()

@@ -3,6 +3,7 @@ package plane_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -195,5 +196,49 @@ func TestAFlushOfMoreThanASliceTakesSeveralRounds(t *testing.T) {
 		wantAnswer(t, "flush", s.flushed(), nil)
 		s.wantSlices(999, 1999, 2501) // none ends inside a pair
 		s.wantStored(s.pushed)
+	})
+}
+
+// Somebody who asks again and again does not make a store that is down be asked
+// more often: a flush brings the next step forward, once, and else joins it.
+func TestFlushesOfAStoreThatIsDownShareItsSteps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, nil)
+		s.store.FailWrites(1 << 30)
+		var answers []<-chan error
+		for range 600 {
+			s.push("x")
+			answers = append(answers, s.flushed())
+			s.after(100 * time.Millisecond)
+		}
+		if n := len(s.slices()); n < 8 || n > 20 {
+			t.Errorf("%d attempts in a minute", n)
+		}
+		s.after(30 * time.Second) // the longest step
+		for i, answer := range answers {
+			wantAnswer(t, fmt.Sprint("flush ", i), answer, plane.ErrShort)
+		}
+		s.store.Clear()
+		last := s.flushed()
+		s.after(30 * time.Second)
+		wantAnswer(t, "the flush of a store that is back", last, nil)
+		s.wantStored(s.pushed)
+	})
+}
+
+func TestAFlushAfterAFailedRoundTriesOnceAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, nil)
+		s.store.FailWrites(5)
+		s.push(strings.Repeat("x", 512))
+		s.after(350 * time.Millisecond)
+		wantAnswer(t, "the first", s.flushed(), plane.ErrShort)
+		s.wantSlices(512, 512, 512, 512, 512)
+		second := s.flushed()
+		s.after(749 * time.Millisecond) // the second step is 1.5 s, less its jitter
+		wantNone(t, "the second", second)
+		s.after(751 * time.Millisecond)
+		wantAnswer(t, "the second", second, nil)
+		s.wantSlices(512, 512, 512, 512, 512, 512)
 	})
 }

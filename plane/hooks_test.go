@@ -65,7 +65,7 @@ func TestAHookThatPanicsIsContainedAndLogged(t *testing.T) {
 			t.Errorf("a reader got %q and %+v", got.text, got.last)
 		}
 		synctest.Wait()
-		for _, want := range []string{"no checkpoints here", "nothing is replaced", "this never ends", "hook=Checkpoint", "stream=m1"} {
+		for _, want := range []string{"no checkpoints here", "nothing is replaced", "this never ends", "hook=Checkpoint", "streamId=m1"} {
 			if !strings.Contains(log.String(), want) {
 				t.Errorf("the log lacks %q:\n%s", want, log.String())
 			}

@@ -68,7 +68,9 @@ func TestAfterALostAnswerTheNextSliceStartsWhereTheStoreIs(t *testing.T) {
 				if tt.failReads == 2 {
 					wantAnswer(t, "a flush", s.flushed(), plane.ErrShort)
 				}
-				wantAnswer(t, "the last flush", s.flushed(), nil)
+				last := s.flushed()
+				s.after(1500 * time.Millisecond) // the second step
+				wantAnswer(t, "the last flush", last, nil)
 				s.wantSlices(tt.slices...)
 				s.wantStored("abcde")
 				if failed := s.failures(); len(failed) != tt.reported {

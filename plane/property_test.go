@@ -79,6 +79,7 @@ type machine struct {
 	forced   time.Time    // the last flush or seal
 	began    time.Time    // the last round
 	lapsed   [2]time.Time // when it began and ended, if it failed
+	hurried  bool         // it followed at once one that failed
 	replaced int64
 	ended    []plane.Ending
 }
@@ -238,7 +239,8 @@ func (m *machine) hasReplaced(_ string, n int64) {
 }
 
 // hasTried is a hook. While the store is down no round follows another at
-// once, unless somebody asks for one: the pause is the interval, less its jitter.
+// once, unless somebody asks for one, and no two that follow each other: the
+// pause is the interval, less its jitter.
 func (m *machine) hasTried(c plane.Checkpoint) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -247,9 +249,12 @@ func (m *machine) hasTried(c plane.Checkpoint) {
 		return // told after the one that followed
 	}
 	m.began = began
-	if hurry := began.Sub(m.lapsed[1]); !c.Seal && hurry < m.policy.Interval/2 && m.forced.Before(m.lapsed[0]) {
-		m.failed = append(m.failed, fmt.Sprintf("a round began %v after one that failed", hurry))
+	pause := began.Sub(m.lapsed[1])
+	hurried := !c.Seal && pause < m.policy.Interval/2
+	if hurried && (m.hurried || m.forced.Before(m.lapsed[0])) {
+		m.failed = append(m.failed, fmt.Sprintf("a round began %v after one that failed", pause))
 	}
+	m.hurried = hurried
 	m.lapsed = [2]time.Time{}
 	if c.Err != nil {
 		m.lapsed = [2]time.Time{began, now}

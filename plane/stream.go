@@ -41,9 +41,9 @@ type Stream struct {
 
 	inFlight bool    // a round or the seal runs
 	aim      int64   // what was produced when the round began: rounds go on to here, or flushes to here fail
-	forced   bool    // a flush came that the running round does not cover
 	overdue  bool    // the interval passed while a round ran
 	failed   int     // rounds that failed in a row
+	hurried  bool    // the last of these was a flush's, ahead of its time
 	tried    []int64 // ends of slices whose fate is unknown
 	timer    *time.Timer
 	due      time.Time   // when the timer counts; zero while disarmed

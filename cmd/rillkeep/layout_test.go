@@ -32,6 +32,21 @@ var onlyIn = map[string]string{
 	"github.com/alecthomas/kong":       "cmd",
 }
 
+// standard says which folders may import a part of the standard library: the
+// others do without, so that plane and actor know neither network nor files, HTTP
+// is the router's, and PostgreSQL is spoken to without database/sql.
+var standard = map[string][]string{
+	"net":          {"router", "ring", "cmd"},
+	"net/http":     {"router", "cmd/fanout"}, // fanout holds the router to a bare server
+	"database/sql": {"store/sqlite", "store/internal/rows"},
+	"os":           {"router", "store", "sim", "cmd"},
+}
+
+// within reports whether a package lies in one of the folders.
+func within(pkg string, folders []string) bool {
+	return slices.ContainsFunc(folders, func(folder string) bool { return strings.HasPrefix(pkg+"/", folder+"/") })
+}
+
 func TestPackagesImportInOneDirection(t *testing.T) {
 	out, err := exec.Command("go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`, module+"...").Output()
 	if err != nil {
@@ -39,7 +54,8 @@ func TestPackagesImportInOneDirection(t *testing.T) {
 	}
 	for line := range strings.Lines(string(out)) {
 		fields := strings.Fields(line)
-		folder, _, _ := strings.Cut(strings.TrimPrefix(fields[0], module), "/")
+		pkg := strings.TrimPrefix(fields[0], module)
+		folder, _, _ := strings.Cut(pkg, "/")
 		allowed, known := mayImport[folder]
 		if !known {
 			t.Errorf("%s is in a folder that has no place in the layout", fields[0])
@@ -50,6 +66,9 @@ func TestPackagesImportInOneDirection(t *testing.T) {
 				if to != folder && !slices.Contains(allowed, to) {
 					t.Errorf("%s imports %s", fields[0], imported)
 				}
+			}
+			if homes, limited := standard[imported]; limited && !within(pkg, homes) {
+				t.Errorf("%s imports %s, which belongs in %s", fields[0], imported, strings.Join(homes, ", "))
 			}
 			for library, home := range onlyIn {
 				if strings.HasPrefix(imported, library) && folder != home {

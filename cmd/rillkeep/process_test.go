@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -14,6 +15,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"rillkeep.dev/rillkeep/plane"
+	"rillkeep.dev/rillkeep/router/node"
 )
 
 // process is the program, running by itself.
@@ -203,6 +207,32 @@ func TestPushThatIsInterruptedAsAProcessSealsWhatItRead(t *testing.T) {
 		if code := tail.ended(t); code != exitInterrupted || tail.out.String() != "read" {
 			t.Errorf("its reader: exit %d, %q", code, tail.out)
 		}
+	}
+}
+
+// A provider may keep its connection open after the end of the response: then the
+// input goes on, silent, and is not waited for.
+func TestPushIsDoneWithTheResponseThoughItsInputGoesOn(t *testing.T) {
+	t.Parallel()
+	s := openServer(t, node.Config{})
+	for format, file := range map[string]string{"openai": "done.sse", "anthropic": "anthropic-text.sse"} {
+		text := map[string]string{"openai": "Quick answer", "anthropic": "Hello!"}[format]
+		push := launch(t, "RILLKEEP_SERVER="+s.URL(), "push", "--json", "--format", format, format)
+		if _, err := io.WriteString(push.in, sample(t, file)); err != nil {
+			t.Fatal(err)
+		}
+		wrote := time.Now()
+		code := push.ended(t)
+		if took := time.Since(wrote); code != 0 || took > 10*time.Second {
+			t.Errorf("%s: exit %d after %v", format, code, took)
+		}
+		if want := fmt.Sprintf(`{"status":"complete","seq":%d,"durableSeq":%[1]d}`+"\n", len(text)); push.out.String() != want {
+			t.Errorf("%s: printed %s, want %s", format, push.out, want)
+		}
+		if snap := s.snapshot(t, format); snap.Status != plane.StatusComplete || snap.Text != text || snap.DurableSeq != snap.Seq {
+			t.Errorf("%s: the row has %+v", format, snap)
+		}
+		s.command(t, "", "tail", format).want(t, 0, text, "")
 	}
 }
 

@@ -24,8 +24,6 @@ type message struct {
 	Delta        json.RawMessage `json:"delta"`         // content_block_delta, message_delta
 }
 
-func (d *anthropic) finished() bool { return d.finish }
-
 func (d *anthropic) done() error {
 	if !d.finish {
 		return ErrTruncated

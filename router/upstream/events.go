@@ -22,9 +22,6 @@ type dialect interface {
 	// whole takes a response that came in one piece, which is JSON.
 	whole(body []byte) error
 
-	// finished reports whether the provider has said that its text is complete.
-	finished() bool
-
 	// done is what a [DONE] means at this place.
 	done() error
 }
@@ -64,7 +61,7 @@ func (in *intake) readEvents(r io.Reader, d dialect) error {
 	for !in.over() {
 		ev, err := events.Next()
 		if err != nil {
-			return in.ended(err, d)
+			return in.ended(err)
 		}
 		done, err := in.event(ev, d)
 		if done || err != nil {
@@ -99,13 +96,12 @@ func (in *intake) event(ev sse.Event, d dialect) (done bool, err error) {
 	return d.event(data)
 }
 
-// ended says what it means that a stream of events ended with err.
-func (in *intake) ended(err error, d dialect) error {
+// ended says what it means that a stream of events ended with err, and not by its
+// own mark: the end of a pipe can't be told from a cut.
+func (in *intake) ended(err error) error {
 	switch {
 	case errors.Is(err, sse.ErrTooLong):
 		return tooLong(in.maxLine)
-	case d.finished():
-		return nil
 	case in.sum.Events == 0 && err == io.EOF:
 		return ErrEmpty
 	default:

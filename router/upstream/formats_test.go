@@ -52,7 +52,7 @@ var samples = []struct {
 		want: upstream.Summary{FinishReason: "stop", Events: 3},
 	},
 	{
-		file: "openai-no-done.sse", format: upstream.OpenAI, deltas: []string{"All of ", "it."},
+		file: "openai-no-done.sse", format: upstream.OpenAI, deltas: []string{"All of ", "it."}, failure: upstream.ErrTruncated,
 		want: upstream.Summary{FinishReason: "stop", Model: "m-large", Events: 2},
 	},
 	{
@@ -60,7 +60,7 @@ var samples = []struct {
 		want: upstream.Summary{FinishReason: "stop", Model: "m-large", Events: 3},
 	},
 	{
-		file: "openai-no-final-blank-no-done.sse", format: upstream.OpenAI, deltas: []string{"All of ", "it."},
+		file: "openai-no-final-blank-no-done.sse", format: upstream.OpenAI, deltas: []string{"All of ", "it."}, failure: upstream.ErrTruncated,
 		want: upstream.Summary{FinishReason: "stop", Model: "m-large", Events: 2},
 	},
 	{
@@ -105,7 +105,7 @@ var samples = []struct {
 		want: upstream.Summary{Model: "m-opus", Events: 3, Usage: []byte(`{"input_tokens":25,"output_tokens":1}`)},
 	},
 	{
-		file: "anthropic-no-stop.sse", format: upstream.Anthropic, deltas: []string{"All ", "of it."},
+		file: "anthropic-no-stop.sse", format: upstream.Anthropic, deltas: []string{"All ", "of it."}, failure: upstream.ErrTruncated,
 		want: upstream.Summary{FinishReason: "max_tokens", Model: "m-opus", Events: 5, Usage: []byte(`{"input_tokens":25,"output_tokens":3}`)},
 	},
 	{
@@ -193,8 +193,8 @@ func TestSmallBodies(t *testing.T) {
 		{"choices of another kind", upstream.OpenAI, "", text + "data: {\"choices\":{\"0\":1}}\n\n", "a", upstream.ErrMalformed},
 		{"a message of another kind", upstream.Anthropic, "", "data: {\"type\":5}\n\n", "", upstream.ErrMalformed},
 		{"two events glued", upstream.OpenAI, "", text[:len(text)-1] + text, "", upstream.ErrMalformed},
-		{"scalars of another kind", upstream.OpenAI, "", "data: {\"model\":5,\"usage\":[],\"choices\":[{\"index\":null,\"delta\":{\"content\":5,\"role\":[]},\"finish_reason\":\"stop\"}]}\n\n", "", nil},
-		{"an empty list for a delta", upstream.OpenAI, "", text + "data: {\"choices\":[{\"index\":0,\"delta\":[],\"finish_reason\":\"stop\"}]}\n\n", "a", nil},
+		{"scalars of another kind", upstream.OpenAI, "", "data: {\"model\":5,\"usage\":[],\"choices\":[{\"index\":null,\"delta\":{\"content\":5,\"role\":[]},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n", "", nil},
+		{"an empty list for a delta", upstream.OpenAI, "", text + "data: {\"choices\":[{\"index\":0,\"delta\":[],\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n", "a", nil},
 		{"errors that are none", upstream.OpenAI, "", "data: {\"error\":null,\"choices\":[]}\n\ndata: {\"error\":\"\"}\n\n" + text + "data: [DONE]\n\n", "a", nil},
 		{"an error event that is no JSON", upstream.OpenAI, "", text + "event: error\ndata: out of memory\n\n", "a", errReported},
 		{"an error event with empty data", upstream.OpenAI, "", text + "event: error\ndata\n\n", "a", errReported},
@@ -226,7 +226,7 @@ func TestSmallBodies(t *testing.T) {
 
 func TestATornConnection(t *testing.T) {
 	torn := &net.OpError{Op: "read", Net: "tcp", Addr: &net.TCPAddr{IP: net.IPv4(10, 1, 2, 3), Port: 443}, Err: errors.New("connection reset by peer")}
-	for _, file := range []string{"openai-cut.sse", "anthropic-cut.sse", "lines-cut.ndjson", "text.txt", "whole-completion.json"} {
+	for _, file := range []string{"openai-cut.sse", "openai-no-done.sse", "anthropic-cut.sse", "lines-cut.ndjson", "text.txt", "whole-completion.json"} {
 		format := upstream.OpenAI
 		switch {
 		case strings.HasPrefix(file, "anthropic"):
@@ -245,12 +245,7 @@ func TestATornConnection(t *testing.T) {
 			t.Errorf("%s: the message names an address: %s", file, got.Err)
 		}
 	}
-	body := load(t, "openai-no-done.sse")
-	got := take(t, io.MultiReader(strings.NewReader(string(body)), iotest.ErrReader(torn)), upstream.OpenAI, upstream.Options{})
-	if got.err != nil {
-		t.Errorf("torn after the finish reason: %v, want it complete", got.err)
-	}
-	body = load(t, "lines-cut.ndjson")
+	body := load(t, "lines-cut.ndjson")
 	if got := take(t, strings.NewReader(string(body)), upstream.NDJSON, upstream.Options{}); !errors.Is(got.err, io.ErrUnexpectedEOF) {
 		t.Errorf("cut in a line: %v, want an io.ErrUnexpectedEOF", got.err)
 	}

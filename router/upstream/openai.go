@@ -8,7 +8,6 @@ import (
 type openAI struct {
 	in     *intake
 	choice bool // something of choice 0 was seen
-	finish bool // and its finish reason
 }
 
 // completion is a chunk of a streamed completion, or a whole one. Scalars are
@@ -30,8 +29,6 @@ type choice struct {
 	FinishReason json.RawMessage `json:"finish_reason"`
 	Error        json.RawMessage `json:"error"`
 }
-
-func (d *openAI) finished() bool { return d.finish }
 
 func (d *openAI) done() error {
 	if !d.choice {
@@ -113,7 +110,6 @@ func (d *openAI) finishReason(ch choice) error {
 	case "error":
 		return &Error{Type: reason}
 	}
-	d.finish = true
 	d.in.sum.FinishReason = reason
 	return nil
 }

@@ -7,10 +7,10 @@
 // handed on as it was written: half of a surrogate pair stays half (in WTF-8),
 // because its mate may be in the next delta; package plane joins them.
 //
-// A response is complete when its own protocol says so: [DONE] or, where a
-// provider leaves that out, a finish reason before the end of the stream; a
-// message_stop or a stop reason; for NDJSON and plain text, the end of the
-// body. What follows [DONE] and message_stop is not waited for and not read.
+// A response is complete when its own protocol says so: [DONE] or message_stop,
+// whatever reason to finish came before; a whole JSON body; for NDJSON and plain
+// text, the end of the body. What follows [DONE] and message_stop is not waited
+// for and not read.
 // Anything else is an error, and the text before it stays good:
 //
 //   - *[Error]: the provider reported a failure, at whatever place and in
