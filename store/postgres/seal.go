@@ -40,7 +40,9 @@ func (s *Store) sealed(ctx context.Context, seal plane.Seal) (row plane.Row, err
 }
 
 // fold seals without sending again what the chunks hold. If they don't hold it,
-// or the row is not ours, it changes nothing.
+// or the row is not ours, it changes nothing. On loopback a seal of 2 or 20 KB
+// costs the same either way, and one of 200 KB the server up to half as much
+// again; what it spares is the text's second trip over the network.
 func (s *Store) fold(ctx context.Context, seal plane.Seal) (plane.Row, error) {
 	tail := plane.Skip(seal.Text, seal.From)
 	args := sealArgs(seal, seal.Text)
