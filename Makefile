@@ -3,7 +3,7 @@
 GO ?= go
 STATICCHECK = $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: run build test lint bench fuzz clean
+.PHONY: run build test lint bench bench-store fuzz clean
 
 run: build ## start one node on 127.0.0.1:8080, with its store in ./data
 	./bin/rillkeep serve
@@ -24,6 +24,12 @@ bench: ## figures for README's Benchmarks section; the last line is node ÷ floo
 	$(GO) test -run '^$$' -bench . -benchmem ./plane ./actor
 	$(GO) run ./cmd/fanout -readers 100
 	$(GO) run ./cmd/fanout -readers 1000
+
+bench-store: ## checkpoints in PostgreSQL; the last line is ours ÷ the obvious way
+	.ci/tools
+	$(GO) run ./cmd/checkpoints -product
+	$(GO) run ./cmd/checkpoints -seal -rounds 1
+	$(GO) run ./cmd/checkpoints
 
 FUZZTIME ?= 30s
 fuzz: ## each fuzz target for FUZZTIME

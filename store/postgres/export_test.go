@@ -1,6 +1,22 @@
 package postgres
 
-import "testing"
+import (
+	"context"
+	"testing"
+	"time"
+
+	"rillkeep.dev/rillkeep/plane"
+	"rillkeep.dev/rillkeep/store/internal/group"
+)
+
+// AppendMany appends one batch, as if one had met a locked row before or not.
+func AppendMany(ctx context.Context, s *Store, careful bool, slices []plane.Slice) ([]group.Answer, error) {
+	a := &appender{s: s}
+	if careful {
+		a.careful.Store(time.Now().Add(time.Hour).UnixNano())
+	}
+	return a.Many(ctx, slices)
+}
 
 // Settings answers what bounds the store's sessions.
 func Settings(tb testing.TB, s *Store) (text string) {
@@ -17,8 +33,13 @@ func Settings(tb testing.TB, s *Store) (text string) {
 // SQL answers statements by name, each with arguments to explain it with.
 func (s *Store) SQL() map[string][2]string {
 	const state = "'s5', 'n1/boot1/1', "
+	const many = "ARRAY['s5', 's6'], ARRAY['n1/boot1/1', 'n1/boot1/1'], ARRAY[0, 0], ARRAY[1, 1], ARRAY['x', 'y']"
 	return map[string][2]string{
 		"append":    {s.stmt.append, state + "0, 1, 'x'"},
+		"appends":   {s.stmt.appends, many},
+		"free ones": {s.stmt.appendsFree, many},
+		"rows":      {s.stmt.readAll, "ARRAY['s5', 's6']"},
+		"fold":      {s.stmt.fold, state + "'x', '{}', 1, 'complete', NULL, 0, 1"},
 		"seal":      {s.stmt.seal, state + "'x', '{}', 1, 'complete', NULL"},
 		"lock":      {s.stmt.lock, "'s5', 'n1/boot1/1'"},
 		"open":      {s.stmt.open, "'s5', 'n1/boot1', '', NULL"},
