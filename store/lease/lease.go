@@ -95,7 +95,7 @@ func Keep(ctx context.Context, cfg Config) (*Keeper, error) {
 	k.running.Go(func() { k.renewing(ctx, next) })
 	k.running.Go(func() { every(ctx, cfg.TTL/2, k.sweep) })
 	if cfg.Retention > 0 {
-		k.running.Go(func() { every(ctx, retentionEvery, k.retain) })
+		k.running.Go(func() { every(ctx, min(retentionEvery, cfg.Retention), k.retain) })
 	}
 	return k, nil
 }

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// retentionEvery is how often ended streams are looked for.
+// retentionEvery is how often ended streams are looked for, unless they stay for
+// less.
 const retentionEvery = time.Minute
 
 // every does work again and again until ctx ends, with jittered pauses: the nodes
