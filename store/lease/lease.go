@@ -60,6 +60,8 @@ type Keeper struct {
 	log  *slog.Logger
 	term atomic.Pointer[term]
 
+	failing, told bool // whether the last renewal failed, and the log was told that the lease is held; for renew
+
 	failed, swept, deleted atomic.Int64
 
 	end     context.CancelFunc
@@ -142,7 +144,7 @@ func (k *Keeper) renewing(ctx context.Context, next time.Time) {
 // renew renews the lease, and answers when to do so next. The term is counted
 // from before the question: the database's began after that.
 func (k *Keeper) renew(ctx context.Context) (next time.Time) {
-	beat, began, held := k.cfg.TTL*3/10, time.Now(), k.Held()
+	beat, began := k.cfg.TTL*3/10, time.Now()
 	call, cancel := context.WithTimeout(ctx, beat)
 	defer cancel()
 	err := k.cfg.Store.Renew(call, k.cfg.Node, k.cfg.TTL)
@@ -150,9 +152,11 @@ func (k *Keeper) renew(ctx context.Context) (next time.Time) {
 	case ctx.Err() != nil: // stopped
 	case err != nil:
 		k.failed.Add(1)
-		if now := k.Held(); now || held {
-			k.log.Warn("could not renew the lease", "held", now, "error", err)
+		held := k.Held()
+		if !k.failing || k.told != held { // not every second while it lasts
+			k.log.Warn("could not renew the lease", "held", held, "error", err)
 		}
+		k.failing, k.told = true, held
 		return time.Now().Add(k.cfg.TTL / 10)
 	case k.Held():
 		k.term.Store(&term{since: k.term.Load().since, until: began.Add(k.cfg.TTL * 8 / 10)})
@@ -160,5 +164,6 @@ func (k *Keeper) renew(ctx context.Context) (next time.Time) {
 		k.term.Store(&term{since: began, until: began.Add(k.cfg.TTL * 8 / 10)})
 		k.log.Info("the lease is renewed", "held", k.Held())
 	}
+	k.failing = false
 	return began.Add(beat)
 }

@@ -1,13 +1,19 @@
 package lease_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"rillkeep.dev/rillkeep/plane"
 	"rillkeep.dev/rillkeep/store"
@@ -157,6 +163,33 @@ func TestALeaseIsTrustedForEightSecondsFromTheBeginningOfItsLastRenewal(t *testi
 			})
 		})
 	}
+}
+
+func TestAnOutageIsLoggedByItsTurns(t *testing.T) {
+	var log bytes.Buffer
+	prepare := func(db *database, cfg *lease.Config) {
+		db.down, cfg.Logger = errors.New("down"), slog.New(slog.NewTextHandler(&log, nil))
+	}
+	kept(t, prepare, func(t *testing.T, db *database, k *lease.Keeper) {
+		for range 2 {
+			pass(time.Minute)
+			db.set(func(d *database) { d.down = nil })
+			pass(time.Minute)
+			db.set(func(d *database) { d.down = errors.New("down") })
+		}
+		k.Stop()
+		var said []string
+		for line := range strings.Lines(log.String()) {
+			if _, line, _ = strings.Cut(strings.TrimSpace(line), "level="); strings.Contains(line, "renew") {
+				said = append(said, line)
+			}
+		}
+		const failed, renewed = `WARN msg="could not renew the lease" held=%v error=down`, `INFO msg="the lease is renewed" held=true`
+		want := []string{fmt.Sprintf(failed, false), renewed, fmt.Sprintf(failed, true), fmt.Sprintf(failed, false), renewed}
+		if diff := cmp.Diff(want, said); diff != "" {
+			t.Errorf("log (-want +got):\n%s", diff)
+		}
+	})
 }
 
 func TestALeaseThatIsLostForAMomentComesBackSoon(t *testing.T) {

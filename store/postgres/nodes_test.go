@@ -108,6 +108,25 @@ func TestALeaseIsRenewedOnANewConnectionWhenTheOldOneIsLost(t *testing.T) {
 	renew(t, s, node)
 }
 
+// As after a failover: the server that was the primary is read-only, and a new
+// connection leads to one that is not.
+func TestALeaseIsRenewedOnANewConnectionWhenTheServerTakesNoWrites(t *testing.T) {
+	url := pgtest.URL(t)
+	s, db := open(t, url), raw(t, url)
+	node := store.Node{Name: "n1", Incarnation: "boot1"}
+	var name string
+	if err := db.QueryRow(t.Context(), "SELECT current_database()").Scan(&name); err != nil {
+		t.Fatal(err)
+	}
+	exec(t, db, "ALTER DATABASE "+name+" SET default_transaction_read_only = on")
+	if err := s.Renew(t.Context(), node, time.Hour); err == nil {
+		t.Error("a read-only server took it")
+	}
+	exec(t, db, "ALTER DATABASE "+name+" RESET default_transaction_read_only")
+	renew(t, s, node)
+	wantNodes(t, s, node)
+}
+
 func TestANameThatIsTakenEndsTheLeasesOfEarlierRuns(t *testing.T) {
 	s := open(t, pgtest.URL(t))
 	earlier, now, other := store.Node{Name: "n1", Incarnation: "boot1"}, store.Node{Name: "n1", Incarnation: "boot2"}, store.Node{Name: "n2", Incarnation: "boot1"}

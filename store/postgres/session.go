@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
@@ -28,7 +29,7 @@ func newSession(cfg *pgx.ConnConfig) session {
 }
 
 // exec runs a statement that may be repeated: once more, on a new connection, if
-// the one that was there is lost.
+// the one that was there is of no use any more.
 func (s *session) exec(ctx context.Context, sql string, args ...any) error {
 	select {
 	case s.turn <- struct{}{}:
@@ -46,14 +47,25 @@ func (s *session) exec(ctx context.Context, sql string, args ...any) error {
 			s.conn = conn
 		}
 		_, err := s.conn.Exec(ctx, sql, args...)
-		if !s.conn.IsClosed() {
+		if s.conn.IsClosed() {
+			s.conn = nil
+		} else if !demoted(err) {
+			return err
+		} else if err := s.close(); err != nil {
 			return err
 		}
-		s.conn = nil
 		if err == nil || fresh || ctx.Err() != nil {
 			return err
 		}
 	}
+}
+
+// demoted reports whether err says that the server takes no writes, as one that
+// was the primary: a new connection may lead to its successor.
+func demoted(err error) bool {
+	const readOnly = "25006"
+	said, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && said.Code == readOnly
 }
 
 // close says goodbye to the server. Nobody may be using the session.
@@ -63,7 +75,9 @@ func (s *session) close() error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), releaseTimeout)
 	defer cancel()
-	if err := s.conn.Close(ctx); err != nil {
+	conn := s.conn
+	s.conn = nil
+	if err := conn.Close(ctx); err != nil {
 		return fmt.Errorf("close the lease's session: %w", err)
 	}
 	return nil
