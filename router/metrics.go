@@ -10,6 +10,7 @@ import (
 
 	"rillkeep.dev/rillkeep/actor"
 	"rillkeep.dev/rillkeep/plane"
+	"rillkeep.dev/rillkeep/store/lease"
 )
 
 // Metrics are one node's. They have a registry of their own, so that many nodes
@@ -81,6 +82,27 @@ func (m *Metrics) Observe(actors *actor.System) {
 	}
 	gauge("streams_open", "Streams that are live here.", func() int { live, _ := actors.Counts(); return live })
 	gauge("streams_lingering", "Ended streams that can still be joined.", func() int { _, n := actors.Counts(); return n })
+}
+
+// ObserveLease adds what the keeper of the node's lease has seen. It is called
+// once, for a node that has one.
+func (m *Metrics) ObserveLease(stats func() lease.Stats) {
+	make := promauto.With(m.registry)
+	make.NewGaugeFunc(
+		prometheus.GaugeOpts{Namespace: "rillkeep", Name: "lease_held", Help: "1 while the node's lease on the database may be trusted."},
+		func() float64 {
+			if stats().Held {
+				return 1
+			}
+			return 0
+		})
+	counter := func(name, help string, read func(lease.Stats) int64) {
+		make.NewCounterFunc(prometheus.CounterOpts{Namespace: "rillkeep", Name: name, Help: help},
+			func() float64 { return float64(read(stats())) })
+	}
+	counter("lease_renewals_failed_total", "Renewals of the lease that failed.", func(s lease.Stats) int64 { return s.Failed })
+	counter("streams_swept_total", "Streams of nodes without a lease sealed here.", func(s lease.Stats) int64 { return s.Swept })
+	counter("streams_deleted_total", "Ended streams deleted here, by the retention.", func(s lease.Stats) int64 { return s.Deleted })
 }
 
 // Checkpoint is a plane.Hooks.Checkpoint.

@@ -2,10 +2,13 @@ package router
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"time"
 
 	"github.com/labstack/echo/v4"
+
+	"rillkeep.dev/rillkeep/store"
 )
 
 // readyTimeout bounds the look at the store for /readyz.
@@ -17,15 +20,17 @@ func (r *Router) health(c echo.Context) error {
 }
 
 // ready answers whether the node should be sent requests: not while it drains,
-// and not without its store.
+// and not without its store, or its lease on that.
 func (r *Router) ready(c echo.Context) error {
 	reason := ""
 	ctx, cancel := context.WithTimeout(c.Request().Context(), readyTimeout)
 	defer cancel()
-	switch {
+	switch err := r.cfg.Store.Ping(ctx); {
 	case r.cfg.Actors.Draining():
 		reason = "draining"
-	case r.cfg.Store.Ping(ctx) != nil:
+	case errors.Is(err, store.ErrNoLease):
+		reason = "no lease on the store"
+	case err != nil:
 		reason = "store is not reachable"
 	}
 	if reason != "" {

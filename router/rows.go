@@ -44,8 +44,11 @@ func bounded[T any](ctx context.Context, limit time.Duration, call func(context.
 // unavailable makes a failure of the store one that a client may try again
 // after. Answers stay what they are.
 func unavailable(err error) error {
-	if err == nil || errors.Is(err, plane.ErrNotFound) {
+	switch {
+	case err == nil, errors.Is(err, plane.ErrNotFound):
 		return err
+	case errors.Is(err, store.ErrNoLease):
+		return wire.Detail(wire.ErrUnavailable, "the node has lost its lease on the database, and writes nothing until it is renewed; try again, or another node")
 	}
 	return fmt.Errorf("%w: %w", wire.ErrUnavailable, err)
 }

@@ -28,14 +28,15 @@ signal.`
 
 // commands is the command line.
 type commands struct {
-	Serve  serveCmd  `cmd:"" help:"Run a node."`
-	Push   pushCmd   `cmd:"" help:"Feed standard input into a new stream, and seal it as the input ends."`
-	Tail   tailCmd   `cmd:"" help:"Follow a stream to its end, through broken connections."`
-	Show   showCmd   `cmd:"" help:"Print a stream's text as it is now."`
-	Ls     lsCmd     `cmd:"" help:"List streams."`
-	Flush  flushCmd  `cmd:"" help:"Wait until everything a stream was given is durable."`
-	Cancel cancelCmd `cmd:"" help:"Ask a stream to stop."`
-	Token  tokenCmd  `cmd:"" help:"Mint a token."`
+	Serve   serveCmd   `cmd:"" help:"Run a node."`
+	Push    pushCmd    `cmd:"" help:"Feed standard input into a new stream, and seal it as the input ends."`
+	Tail    tailCmd    `cmd:"" help:"Follow a stream to its end, through broken connections."`
+	Show    showCmd    `cmd:"" help:"Print a stream's text as it is now."`
+	Ls      lsCmd      `cmd:"" help:"List streams."`
+	Flush   flushCmd   `cmd:"" help:"Wait until everything a stream was given is durable."`
+	Cancel  cancelCmd  `cmd:"" help:"Ask a stream to stop."`
+	Token   tokenCmd   `cmd:"" help:"Mint a token."`
+	Migrate migrateCmd `cmd:"" help:"Bring a PostgreSQL database up to this release."`
 
 	Version kong.VersionFlag `help:"Print the version and exit."`
 }

@@ -19,15 +19,16 @@ import (
 )
 
 type serveCmd struct {
-	Listen   string        `help:"Address to listen on, by default ${default}; beyond loopback only with keys." env:"RILLKEEP_LISTEN" default:"127.0.0.1:8080" placeholder:"HOST:PORT"`
-	Data     string        `help:"Folder of the embedded SQLite store, by default ${default}." env:"RILLKEEP_DATA" default:"data" placeholder:"DIR"`
-	Database string        `help:"postgres:// URL of the store, instead of the embedded one." env:"RILLKEEP_DATABASE" placeholder:"URL"`
-	Name     string        `help:"The node's name among those of one database, the same over restarts; host name and address if not given." env:"RILLKEEP_NAME" placeholder:"NAME"`
-	Keys     string        `help:"File of the keys that verify tokens. Without it everything is allowed, on loopback only." env:"RILLKEEP_KEYS" placeholder:"FILE"`
-	Audience string        `help:"Audience that tokens must be made for, by default ${default}." env:"RILLKEEP_AUDIENCE" default:"rillkeep" placeholder:"NAME"`
-	Drain    time.Duration `help:"Time that a stopping node has to seal its streams and end its readers, by default ${default}." env:"RILLKEEP_DRAIN" default:"25s" placeholder:"DURATION"`
-	LogLevel slog.Level    `help:"debug, info (the default), warn or error." env:"RILLKEEP_LOG_LEVEL" default:"info" placeholder:"LEVEL"`
-	LogJSON  bool          `help:"Log JSON also to a terminal." name:"log-json" env:"RILLKEEP_LOG_JSON"`
+	Listen    string        `help:"Address to listen on, by default ${default}; beyond loopback only with keys." env:"RILLKEEP_LISTEN" default:"127.0.0.1:8080" placeholder:"HOST:PORT"`
+	Data      string        `help:"Folder of the embedded SQLite store, by default ${default}." env:"RILLKEEP_DATA" default:"data" placeholder:"DIR"`
+	Database  string        `help:"postgres:// URL of the store, instead of the embedded one." env:"RILLKEEP_DATABASE" placeholder:"URL"`
+	Name      string        `help:"The node's name among those of one database, the same over restarts; host name and address if not given." env:"RILLKEEP_NAME" placeholder:"NAME"`
+	Retention time.Duration `help:"Delete streams from the database this long after their end; by default they stay." env:"RILLKEEP_RETENTION" placeholder:"DURATION"`
+	Keys      string        `help:"File of the keys that verify tokens. Without it everything is allowed, on loopback only." env:"RILLKEEP_KEYS" placeholder:"FILE"`
+	Audience  string        `help:"Audience that tokens must be made for, by default ${default}." env:"RILLKEEP_AUDIENCE" default:"rillkeep" placeholder:"NAME"`
+	Drain     time.Duration `help:"Time that a stopping node has to seal its streams and end its readers, by default ${default}." env:"RILLKEEP_DRAIN" default:"25s" placeholder:"DURATION"`
+	LogLevel  slog.Level    `help:"debug, info (the default), warn or error." env:"RILLKEEP_LOG_LEVEL" default:"info" placeholder:"LEVEL"`
+	LogJSON   bool          `help:"Log JSON also to a terminal." name:"log-json" env:"RILLKEEP_LOG_JSON"`
 }
 
 // Help is printed below the flags.
@@ -35,7 +36,7 @@ func (serveCmd) Help() string {
 	return `Examples:
   rillkeep serve
   rillkeep serve --listen 127.0.0.1:9090 --data /var/lib/rillkeep
-  RILLKEEP_DATABASE=postgres://user:password@127.0.0.1:5432/app rillkeep serve
+  RILLKEEP_DATABASE=postgres://user:password@127.0.0.1:5432/app rillkeep serve --retention 720h
   rillkeep serve --listen 0.0.0.0:8080 --keys keys.txt`
 }
 
@@ -43,7 +44,7 @@ func (serveCmd) Help() string {
 func (s serveCmd) Run(ctx context.Context, con *console) error {
 	log := slog.New(s.handler(con.err))
 	cfg := node.Config{
-		Listen: s.Listen, Data: s.Data, Database: s.Database, Name: s.Name, Audience: s.Audience, Logger: log,
+		Listen: s.Listen, Data: s.Data, Database: s.Database, Name: s.Name, Retention: s.Retention, Audience: s.Audience, Logger: log,
 	}
 	if s.Keys != "" {
 		keys, err := auth.LoadKeys(s.Keys)

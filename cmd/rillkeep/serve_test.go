@@ -188,6 +188,7 @@ func TestServeRefusesWhatCannotBe(t *testing.T) {
 		"no keys":             {[]string{"--listen", "127.0.0.1:0", "--keys", filepath.Join(data, "none")}, "no such file"},
 		"no such database":    {[]string{"--listen", "127.0.0.1:0", "--database", "mysql://u:hush@127.0.0.1/x"}, "postgres:// URL"},
 		"a database not here": {[]string{"--listen", "127.0.0.1:0", "--database", "postgres://u:hush@127.0.0.1:1/x"}, "connection refused"},
+		"retention in a file": {[]string{"--listen", "127.0.0.1:0", "--retention", "720h"}, "embedded store has no retention"},
 		"a damaged URL":       {[]string{"--listen", "127.0.0.1:0", "--database", "postgres://u:hush@127.0.0.1:port/x"}, "open database"},
 	} {
 		got := launch(t, append([]string{"serve"}, tt.args...)...)

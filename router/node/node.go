@@ -22,6 +22,7 @@ import (
 	"rillkeep.dev/rillkeep/router"
 	"rillkeep.dev/rillkeep/router/auth"
 	"rillkeep.dev/rillkeep/store"
+	"rillkeep.dev/rillkeep/store/lease"
 )
 
 // Defaults of Config.
@@ -52,6 +53,12 @@ type Config struct {
 	// address. The embedded store has one node, whatever its name.
 	Name string
 
+	// Retention is how long ended streams stay in the database; 0 keeps them. The
+	// embedded store refuses it, as the next two.
+	Retention time.Duration
+	LeaseTTL  time.Duration // of the node's lease on the database; 0 means lease.DefaultTTL
+	Grace     time.Duration // from the end of a node's lease until others seal its streams; 0 means lease.DefaultGrace
+
 	Keys     *auth.Keys // verify tokens; nil allows everything, on loopback only
 	Audience string     // that tokens are made for; "" means auth.DefaultAudience
 
@@ -65,6 +72,7 @@ type Config struct {
 type Node struct {
 	log    *slog.Logger
 	store  store.Store
+	lease  *lease.Keeper // nil where the store is this node's alone
 	actors *actor.System
 	router *router.Router
 	server *http.Server
@@ -100,6 +108,7 @@ func Open(ctx context.Context, cfg Config) (_ *Node, err error) {
 			n.stop()
 			_ = n.serving.Wait()
 			if n.store != nil {
+				n.release()
 				_ = n.closeStore()
 			}
 		}
@@ -116,20 +125,27 @@ func Open(ctx context.Context, cfg Config) (_ *Node, err error) {
 	if err := n.sealOrphans(ctx, name, incarnation); err != nil {
 		return nil, err
 	}
-	if err := n.compose(cfg, name+"/"+incarnation); err != nil {
+	rows, err := n.takeLease(ctx, cfg, name, incarnation)
+	if err != nil {
+		return nil, err
+	}
+	if err := n.compose(cfg, rows, name+"/"+incarnation); err != nil {
 		return nil, err
 	}
 	n.serve(listener, cmp.Or(cfg.Limits.HeaderTime, headerTimeout))
 	return n, nil
 }
 
-// compose puts the node's parts together. token is the owner token of its
-// streams without their epochs.
-func (n *Node) compose(cfg Config, token string) (err error) {
+// compose puts the node's parts together. rows is the store as they see it, token
+// the owner token of its streams without their epochs.
+func (n *Node) compose(cfg Config, rows store.Store, token string) (err error) {
 	metrics := router.NewMetrics()
+	if n.lease != nil {
+		metrics.ObserveLease(n.lease.Stats)
+	}
 	n.actors, err = actor.New(actor.Config{
 		Plane: plane.Config{
-			Store:  n.store,
+			Store:  rows,
 			Policy: cfg.Policy,
 			Logger: n.log,
 			Hooks:  n.hooks(metrics),
@@ -147,7 +163,7 @@ func (n *Node) compose(cfg Config, token string) (err error) {
 		verifier = auth.NewVerifier(auth.Config{Keys: cfg.Keys, Audience: cfg.Audience})
 	}
 	n.router, err = router.New(router.Config{
-		Actors: n.actors, Store: n.store, Metrics: metrics, Verifier: verifier,
+		Actors: n.actors, Store: rows, Metrics: metrics, Verifier: verifier,
 		Limits: cfg.Limits, Logger: n.log,
 	})
 	return err
@@ -211,29 +227,31 @@ func (n *Node) Drain(ctx context.Context) error {
 	defer cancel()
 	_ = n.router.Wait(grace) // those that have not ended by then are followers of other nodes' streams
 	n.stop()
-	closed := n.close(ctx) // ends what Shutdown still waits for, such as half a request
+	closed := n.close(ctx, n.release) // ends what Shutdown still waits for, such as half a request
 	<-down
 	return errors.Join(err, closed)
 }
 
 // Close stops the node at once: requests end, and streams stay as the store has
-// them. Closing after a Drain, or twice, does nothing.
+// them, as does the node's lease, which runs out. Closing after a Drain, or twice,
+// does nothing.
 func (n *Node) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), DefaultDrain)
 	defer cancel()
-	return n.close(ctx)
+	return n.close(ctx, n.abandonLease)
 }
 
-func (n *Node) close(ctx context.Context) error {
+func (n *Node) close(ctx context.Context, endLease func()) error {
 	n.stop()
 	closed := n.server.Close()
-	return errors.Join(
+	err := errors.Join(
 		closed,
 		n.actors.Close(ctx),
 		n.router.Close(ctx),
 		n.serving.Wait(),
-		n.closeStore(),
 	)
+	endLease() // nothing is written any more
+	return errors.Join(err, n.closeStore())
 }
 
 // closeStore has a time of its own: a drain may have used up its context, and

@@ -29,6 +29,8 @@ func openStore(ctx context.Context, cfg Config) (store.Store, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	switch {
+	case cfg.Database == "" && (cfg.Retention != 0 || cfg.LeaseTTL != 0 || cfg.Grace != 0):
+		return nil, fmt.Errorf("%w: the embedded store has no retention and no leases: they need a postgres:// database", plane.ErrConfig)
 	case cfg.Database == "":
 		dir := cmp.Or(cfg.Data, DefaultData)
 		if err := os.MkdirAll(dir, 0o700); err != nil {

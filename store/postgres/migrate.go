@@ -21,12 +21,28 @@ var migrations embed.FS
 // of one number, not two.
 const lockClass = 0x72696c6c
 
+// Migration is what bringing the tables up to this release came to.
+type Migration struct {
+	Schema   string
+	From, To int // versions; From is 0 where there were no tables
+}
+
+// Migrate brings the tables of a database up to this release, as Open does, and
+// does no more.
+func Migrate(ctx context.Context, url string, cfg Config) (Migration, error) {
+	s, done, err := openMigrated(ctx, url, cfg)
+	if err != nil {
+		return Migration{}, err
+	}
+	return done, s.Close(ctx)
+}
+
 // migrate brings the schema up to this release in one transaction. Of several
 // nodes that start at once, one does and the others wait. Where nothing is to be
 // done nothing is asked for but reading, so that a role without the right to
 // create may serve tables that another made.
-func (s *Store) migrate(ctx context.Context) error {
-	return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+func (s *Store) migrate(ctx context.Context) (done Migration, err error) {
+	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, "SET LOCAL lock_timeout = 0; SET LOCAL statement_timeout = 0")
 		if err != nil {
 			return err
@@ -51,8 +67,10 @@ func (s *Store) migrate(ctx context.Context) error {
 				return err
 			}
 		}
+		done = Migration{Schema: s.schema, From: version, To: len(files)}
 		return nil
 	})
+	return done, err
 }
 
 // version answers how many migrations the schema has had, and makes it if it

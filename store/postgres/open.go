@@ -5,9 +5,10 @@
 // row that another session has locked answers store.ErrBusy, an append at once,
 // what else writes within a second, and keeps no connection meanwhile.
 //
-// Beside its pool a store has one connection of its own, from the first
-// Interrupt on, whose session holds the node's name: a pooler in between must
-// leave sessions whole.
+// Beside its pool a store has two connections of its own: from the first
+// Interrupt on one whose session holds the node's name, for which a pooler in
+// between must leave sessions whole; from the first Renew on one for the node's
+// lease.
 package postgres
 
 import (
@@ -60,36 +61,46 @@ type Store struct {
 	stmt    statements
 	appends *group.Group
 	name    name
+	lease   session    // for renewals of the node's lease
 	calls   rows.Calls // the pool itself knows those under way that use it
 }
 
-var _ store.Store = (*Store)(nil)
+var (
+	_ store.Store  = (*Store)(nil)
+	_ store.Shared = (*Store)(nil)
+)
 
 // Open connects to the database of url, a postgres:// URL or a keyword string
 // as libpq takes them, with pgx's pool_* settings; and brings its tables up to
 // this release. It fails unless that is done before ctx ends. No error that it
 // or the store answers shows the URL.
 func Open(ctx context.Context, url string, cfg Config) (*Store, error) {
+	s, _, err := openMigrated(ctx, url, cfg)
+	return s, err
+}
+
+func openMigrated(ctx context.Context, url string, cfg Config) (*Store, Migration, error) {
 	pc, err := parse(url)
 	if err != nil {
-		return nil, err
+		return nil, Migration{}, err
 	}
 	pool, err := pgxpool.NewWithConfig(ctx, pc)
 	if err != nil {
-		return nil, fmt.Errorf("open database: %w", err)
+		return nil, Migration{}, fmt.Errorf("open database: %w", err)
 	}
-	s := &Store{pool: pool, schema: cfg.Schema, name: newName(pc.ConnConfig)}
+	s := &Store{pool: pool, schema: cfg.Schema, name: newName(pc.ConnConfig), lease: newSession(pc.ConnConfig)}
 	if s.schema == "" {
 		s.schema = "rillkeep"
 	}
 	s.named = strings.NewReplacer("rillkeep.", pgx.Identifier{s.schema}.Sanitize()+".")
 	s.stmt = s.statements()
 	s.appends = group.New(&appender{s: s})
-	if err := s.migrate(ctx); err != nil {
+	done, err := s.migrate(ctx)
+	if err != nil {
 		pool.Close()
-		return nil, failed(ctx, err, "migrate schema %q", s.schema)
+		return nil, Migration{}, failed(ctx, err, "migrate schema %q", s.schema)
 	}
-	return s, nil
+	return s, done, nil
 }
 
 func parse(url string) (*pgxpool.Config, error) {
@@ -141,6 +152,6 @@ func (s *Store) Ping(ctx context.Context) error {
 func (s *Store) Close(ctx context.Context) error {
 	return s.calls.Close(ctx, func() error {
 		s.pool.Close()
-		return s.name.release() // when nothing is written any more
+		return errors.Join(s.lease.close(), s.name.release()) // when nothing is written any more
 	})
 }

@@ -17,7 +17,14 @@ import (
 )
 
 func TestSeveralNodesMigrateAtOnce(t *testing.T) {
-	url := pgtest.URL(t)
+	url, other := pgtest.URL(t), pgtest.URL(t)
+	done, err := postgres.Migrate(t.Context(), other, postgres.Config{})
+	if err != nil || done.From != 0 || done.To == 0 || done.Schema != "rillkeep" {
+		t.Errorf("alone: %+v, %v", done, err)
+	}
+	if again, err := postgres.Migrate(t.Context(), other, postgres.Config{}); err != nil || again.From != done.To || again.To != done.To {
+		t.Errorf("again: %+v, %v", again, err)
+	}
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
@@ -31,7 +38,7 @@ func TestSeveralNodesMigrateAtOnce(t *testing.T) {
 	}
 	all.Wait()
 	var versions int
-	if err := raw(t, url).QueryRow(t.Context(), "SELECT count(*) FROM rillkeep.versions").Scan(&versions); err != nil || versions != 1 {
+	if err := raw(t, url).QueryRow(t.Context(), "SELECT count(*) FROM rillkeep.versions").Scan(&versions); err != nil || versions != done.To {
 		t.Errorf("%d migrations were applied (%v)", versions, err)
 	}
 }
@@ -44,6 +51,9 @@ func TestANewerReleasesTablesAreRefused(t *testing.T) {
 	}
 	if _, err := postgres.Open(t.Context(), url, postgres.Config{}); !errors.Is(err, store.ErrNewerSchema) {
 		t.Errorf("got %v", err)
+	}
+	if _, err := postgres.Migrate(t.Context(), url, postgres.Config{}); !errors.Is(err, store.ErrNewerSchema) {
+		t.Errorf("migrate: %v", err)
 	}
 }
 

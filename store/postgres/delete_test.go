@@ -1,0 +1,52 @@
+package postgres_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"rillkeep.dev/rillkeep/store/postgres/pgtest"
+)
+
+func TestStreamsThatEndedLongAgoAreDeletedABatchAtATime(t *testing.T) {
+	url := pgtest.URL(t)
+	s, db := open(t, url+lockWait), raw(t, url)
+	exec(t, db, `
+		INSERT INTO rillkeep.streams (id, status, seq, ended_at)
+			SELECT 'old' || n, 'complete', 1, now() - interval '2 days' FROM generate_series(1, 250) n
+			UNION ALL SELECT 'new' || n, 'complete', 1, now() - interval '2 hours' FROM generate_series(1, 10) n;
+		INSERT INTO rillkeep.streams (id, status, created_at, updated_at)
+			VALUES ('live', 'streaming', now() - interval '9 days', now() - interval '9 days'),
+				('pending', 'pending', now() - interval '9 days', now() - interval '9 days');
+		INSERT INTO rillkeep.chunks SELECT id, 1, 'x' FROM rillkeep.streams`)
+	_, release := hold(t, db, "old42")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	drop := func(want int) {
+		t.Helper()
+		total := 0
+		for {
+			n, err := s.DeleteEnded(ctx, 24*time.Hour)
+			if err != nil || n > 100 {
+				t.Fatalf("deleted %d, %v", n, err)
+			}
+			if total += n; n == 0 {
+				break
+			}
+		}
+		if total != want {
+			t.Errorf("deleted %d, want %d", total, want)
+		}
+	}
+	drop(249)
+	release()
+	drop(1)
+	drop(0)
+	var streams, chunks, old int
+	err := db.QueryRow(ctx, `
+		SELECT count(*), count(*) FILTER (WHERE id LIKE 'old%'), (SELECT count(*) FROM rillkeep.chunks) FROM rillkeep.streams`).
+		Scan(&streams, &old, &chunks)
+	if err != nil || streams != 12 || old != 0 || chunks != 12 {
+		t.Errorf("%d streams are left, %d of them old, and %d chunks, %v", streams, old, chunks, err)
+	}
+}

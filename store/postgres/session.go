@@ -1,0 +1,84 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
+)
+
+// session is a connection beside the pool, which no other call can deny to its
+// user. It is made when it is first needed, and anew when it was lost.
+type session struct {
+	cfg  *pgx.ConnConfig
+	turn chan struct{} // full while somebody uses conn
+	conn *pgx.Conn     // nil while there is none
+}
+
+func newSession(cfg *pgx.ConnConfig) session {
+	cfg = cfg.Copy()
+	// A call whose context ends gives the connection up at once: the next one has
+	// no time to wait for what the server makes of a cancel request.
+	cfg.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler {
+		return &pgconn.DeadlineContextWatcherHandler{Conn: conn.Conn()}
+	}
+	return session{cfg: cfg, turn: make(chan struct{}, 1)}
+}
+
+// exec runs a statement that may be repeated: once more, on a new connection, if
+// the one that was there is of no use any more.
+func (s *session) exec(ctx context.Context, sql string, args ...any) error {
+	select {
+	case s.turn <- struct{}{}:
+		defer func() { <-s.turn }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	for {
+		fresh := s.conn == nil
+		if fresh {
+			conn, err := pgx.ConnectConfig(ctx, s.cfg)
+			if err != nil {
+				return err
+			}
+			s.conn = conn
+		}
+		_, err := s.conn.Exec(ctx, sql, args...)
+		if s.conn.IsClosed() {
+			s.conn = nil
+		} else if !demoted(err) {
+			return err
+		} else if err := s.close(); err != nil {
+			return err
+		}
+		if err == nil || fresh || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+// demoted reports whether err says that the server takes no writes, as one that
+// was the primary: a new connection may lead to its successor.
+func demoted(err error) bool {
+	const readOnly = "25006"
+	said, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && said.Code == readOnly
+}
+
+// close says goodbye to the server. Nobody may be using the session.
+func (s *session) close() error {
+	if s.conn == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), releaseTimeout)
+	defer cancel()
+	conn := s.conn
+	s.conn = nil
+	if err := conn.Close(ctx); err != nil {
+		return fmt.Errorf("close the lease's session: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,48 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// ErrNoLease says that the node has no lease on the database that it may trust,
+// and so writes nothing. Nothing was asked of the database; a later call finds
+// the lease renewed.
+var ErrNoLease = errors.New("node holds no lease on the database")
+
+// Node is one run of a node.
+type Node struct {
+	Name        string // without a slash, as Incarnation: owner tokens are Name/Incarnation/epoch
+	Incarnation string // of this run alone
+	HTTPAddr    string // host:port; "" if it has none
+	GossipAddr  string // host:port; "" if it has none
+}
+
+// Shared is what a database that several nodes share does for them, beside Store.
+// A lease says that a node runs; all times are by the database's clock. Methods
+// are safe for concurrent use and end when their context does.
+type Shared interface {
+	// Renew makes the node's lease last ttl from now on. No checkpoint can keep a
+	// connection from it.
+	Renew(ctx context.Context, node Node, ttl time.Duration) error
+
+	// Release gives up the node's lease; that there is none is no error.
+	Release(ctx context.Context, node Node) error
+
+	// Nodes answers those whose lease lasts, in the order of their names and
+	// incarnations.
+	Nodes(ctx context.Context) ([]Node, error)
+
+	// Sweep seals orphans as interrupted, with the text that is durable: streaming
+	// rows whose owner's lease ran out longer than grace ago, or that have not
+	// changed for grace and whose owner has no lease. It answers how many.
+	// Rows that are locked are left for the next time, without an error; those
+	// that could not be sealed make the error. A text with a hole stays in its
+	// pieces. Several nodes may sweep at once: they share the work.
+	Sweep(ctx context.Context, grace time.Duration) (int, error)
+
+	// DeleteEnded deletes streams that ended longer than age ago, a bounded number
+	// of them, and answers how many: 0 if none is left that is not locked.
+	DeleteEnded(ctx context.Context, age time.Duration) (int, error)
+}
