@@ -268,6 +268,7 @@ func TestANodeRefusesWhatItCannotBe(t *testing.T) {
 		"a name with a slash":  {node.Config{Name: "a/b", Database: pgtest.URL(t)}, "slash"},
 		"another database":     {node.Config{Database: "mysql://127.0.0.1/x"}, "postgres://"},
 		"a policy":             {node.Config{Policy: bad}, "Units"},
+		"an hourly check":      {node.Config{Keys: newKeys(t).Keys, Limits: router.Limits{Recheck: time.Hour}}, "Recheck"},
 		"a negative linger":    {node.Config{Linger: -1}, "Linger"},
 		"a port that is taken": {node.Config{Listen: taken.Addr().String()}, "listen"},
 		"no port":              {node.Config{Listen: "127.0.0.1"}, "port"},
