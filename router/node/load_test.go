@@ -21,6 +21,7 @@ import (
 	"rillkeep.dev/rillkeep/router"
 	"rillkeep.dev/rillkeep/router/node"
 	"rillkeep.dev/rillkeep/router/sse"
+	"rillkeep.dev/rillkeep/store/postgres/pgtest"
 )
 
 // The tests of this file look at the whole process, or are heavy: none of them
@@ -286,12 +287,24 @@ func TestAReaderThatTakesNothingIsCut(t *testing.T) {
 }
 
 func TestAHugeTextIsReplayedInBoundedMemory(t *testing.T) {
+	t.Run("sqlite", func(t *testing.T) {
+		cfg := node.Config{Limits: router.Limits{PageUnits: 1 << 20}}
+		testHugeText(t, cfg, 50, 4) // which the race detector makes slow
+	})
+	t.Run("postgres", func(t *testing.T) {
+		cfg := node.Config{Limits: router.Limits{PageUnits: 1 << 19}, Database: pgtest.URL(t)}
+		testHugeText(t, cfg, 0, 20)
+	})
+}
+
+// testHugeText has a text read by many while it is live, and then as it is sealed.
+func testHugeText(t *testing.T, cfg node.Config, live, sealed int) {
 	const (
 		sum  = "adc68447596cd3a22b434aba1da59395261ef9af3876b2b69a7c354f2b7e8f49"
 		most = 100 << 20 // bytes that the heap may grow by, the readers' own part included
 	)
 	text := strings.Repeat("Row 0123 äöü 漢字 😀. ", 413_793)
-	n := openNode(t, node.Config{Limits: router.Limits{PageUnits: 1 << 20}})
+	n := openNode(t, cfg)
 	n.open("m1")
 	n.pumpText("m1", text)
 	text = ""
@@ -329,9 +342,9 @@ func TestAHugeTextIsReplayedInBoundedMemory(t *testing.T) {
 			t.Errorf("%s: the heap grew by %d MiB", state, grew>>20)
 		}
 	}
-	replay("live", 50, func() { n.seal("m1") })
+	replay("live", live, func() { n.seal("m1") })
 	n = n.restart()
-	replay("sealed", 2, func() {})
+	replay("sealed", sealed, func() {})
 }
 
 // hashedLines returns the hash of a stream's text, of which no character is
