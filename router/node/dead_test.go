@@ -71,7 +71,7 @@ func (r *running) delivers(ctx context.Context, id string, count int, text strin
 func TestDeadReadersDelayNobodyElse(t *testing.T) {
 	const (
 		dead, good = 40, 10
-		slack      = 5 * time.Second
+		slack      = 8 * time.Second
 	)
 	n := openNode(t, node.Config{Limits: router.Limits{Stall: 20 * time.Second}})
 	n.open("alone")
