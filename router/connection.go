@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"sync"
 	"time"
 
 	"rillkeep.dev/rillkeep/router/sse"
@@ -15,9 +16,10 @@ import (
 
 // connection is where a reader's bytes go. send puts buffers on their way, or
 // fails with os.ErrDeadlineExceeded if the reader takes nothing for its limit;
-// the buffers are the caller's again, unchanged, when it returns. cut ends a send
-// in progress, and the use of the connection. close ends the connection and all that belongs to it. A connection is made with a function to
-// call when the client has left.
+// the buffers are the caller's again, unchanged, when it returns. cut, which may
+// come at any time, ends a send in progress, and the use of the connection; after
+// a close it does nothing. close ends the connection and all that belongs to it. A
+// connection is made with a function to call when the client has left.
 type connection interface {
 	send(buffers [][]byte) error
 	cut()
@@ -164,6 +166,9 @@ type response struct {
 	control *http.ResponseController
 	wait    deadline
 	forget  func() bool // ends the watch on the client
+
+	mu   sync.Mutex // guards below
+	over bool       // the handler returns: w is the server's again
 }
 
 func newResponse(req *http.Request, w http.ResponseWriter, stall time.Duration, gone func()) *response {
@@ -188,6 +193,17 @@ func (r *response) send(buffers [][]byte) error {
 	return r.control.Flush()
 }
 
-func (r *response) cut() { _ = r.control.SetWriteDeadline(time.Unix(1, 0)) }
+func (r *response) cut() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.over {
+		_ = r.control.SetWriteDeadline(time.Unix(1, 0))
+	}
+}
 
-func (r *response) close() { r.forget() }
+func (r *response) close() {
+	r.forget()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.over = true
+}

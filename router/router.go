@@ -49,7 +49,7 @@ type Limits struct {
 	Readers       int           // readers at once: 50,000
 	Snapshots     int           // snapshots being answered at once, each a whole text: 16
 	Ping          time.Duration // comment line to a reader: every 15 s
-	Recheck       time.Duration // authorization of a reader: every 15 s
+	Recheck       time.Duration // authorization of a reader: every 15 s; with keys, 1 s to 1 min
 	Stall         time.Duration // a reader that takes nothing is closed: after 30 s
 	DurablePoll   time.Duration // look for new durable text: every 250 ms
 	PageUnits     int64         // durable text read at once: 256 Ki units
@@ -70,6 +70,12 @@ func (l Limits) withDefaults() Limits {
 	l.PageUnits = cmp.Or(l.PageUnits, 256<<10)
 	return l
 }
+
+// How often a reader's authorization may be asked for again.
+const (
+	minRecheck = time.Second
+	maxRecheck = time.Minute
+)
 
 // Router is the handler of a node's public listener.
 type Router struct {
@@ -93,6 +99,9 @@ func New(cfg Config) (*Router, error) {
 		return nil, fmt.Errorf("%w: a router needs Actors, Store and Metrics", plane.ErrConfig)
 	}
 	r := &Router{cfg: cfg, limits: cfg.Limits.withDefaults(), log: cfg.Logger, echo: echo.New()}
+	if every := r.limits.Recheck; cfg.Verifier != nil && (every < minRecheck || every > maxRecheck) {
+		return nil, fmt.Errorf("%w: Recheck is %v, not from %v to %v", plane.ErrConfig, every, minRecheck, maxRecheck)
+	}
 	r.rows = rows{cfg.Store, r.limits.StoreTime}
 	if r.log == nil {
 		r.log = slog.New(slog.DiscardHandler)

@@ -15,6 +15,7 @@ import (
 	"rillkeep.dev/rillkeep/plane"
 	"rillkeep.dev/rillkeep/router"
 	"rillkeep.dev/rillkeep/router/sse"
+	"rillkeep.dev/rillkeep/store"
 	"rillkeep.dev/rillkeep/store/sqlite"
 )
 
@@ -28,6 +29,12 @@ func open(tb testing.TB, limits router.Limits) (*router.Router, *actor.System) {
 	if err != nil {
 		tb.Fatal(err)
 	}
+	return openOn(tb, rows, limits)
+}
+
+// openOn is open over a given store.
+func openOn(tb testing.TB, rows store.Store, limits router.Limits) (*router.Router, *actor.System) {
+	tb.Helper()
 	policy := plane.DefaultPolicy()
 	policy.Interval = 10 * time.Millisecond
 	actors, err := actor.New(actor.Config{

@@ -12,7 +12,8 @@ import (
 )
 
 // rows are the store as requests see it: each call has a deadline, and what is
-// no answer is wire.ErrUnavailable.
+// no answer is wire.ErrUnavailable. A read ends with the request that it is for;
+// a write does not.
 type rows struct {
 	store store.Store
 	limit time.Duration // of one call
@@ -23,6 +24,7 @@ func (s rows) Get(ctx context.Context, id string) (store.Stream, error) {
 }
 
 func (s rows) Cancel(ctx context.Context, id string) (plane.Row, error) {
+	ctx = context.WithoutCancel(ctx)
 	return bounded(ctx, s.limit, func(ctx context.Context) (plane.Row, error) { return s.store.Cancel(ctx, id) })
 }
 

@@ -176,21 +176,36 @@ func (r *Router) seal(c echo.Context, end func(*plane.Stream, context.Context) (
 	return answer(c, http.StatusOK, wire.Sealed{Status: ending.Status, Seq: ending.Seq, DurableSeq: ending.Seq}, err)
 }
 
-// cancel asks a stream to stop: by its row, which is the truth, and at once
-// where its actor is here.
+// cancel asks a stream to stop. Where its actor is here the stop takes effect at
+// once, and the seal makes it durable, whether or not the store takes the row's
+// flag now; elsewhere the flag is all there is.
 func (r *Router) cancel(c echo.Context) error {
 	id := streamID(c)
+	r.stopHere(id)
 	row, err := r.rows.Cancel(c.Request().Context(), id)
-	if err != nil {
+	s, here := r.stopHere(id) // one opened meanwhile need not have seen the flag
+	switch {
+	case here && err != nil:
+		r.log.LogAttrs(context.Background(), slog.LevelWarn, "stop is not in the store yet",
+			slog.String("streamId", id), slog.Any("error", err))
+	case err != nil:
 		return err
 	}
 	sealed := wire.Sealed{Status: row.Status, Seq: row.Seq, DurableSeq: row.Seq}
-	if s, ok := r.cfg.Actors.Stream(id); ok {
-		s.Cancel()
+	if here {
 		st := s.State()
 		sealed = wire.Sealed{Status: st.Status, Seq: st.Seq, DurableSeq: st.Durable}
 	}
 	return c.JSON(http.StatusAccepted, sealed)
+}
+
+// stopHere asks the stream to stop that is live or lingering here, if one is.
+func (r *Router) stopHere(id string) (*plane.Stream, bool) {
+	s, ok := r.cfg.Actors.Stream(id)
+	if ok {
+		s.Cancel()
+	}
+	return s, ok
 }
 
 // maxList bounds a page of a listing. The store is asked for one more, which

@@ -129,7 +129,7 @@ func TestAReaderThatStaysBehindIsAskedForItsTokenAndEndsWithTheNode(t *testing.T
 		t.Run(proto, func(t *testing.T) {
 			t.Parallel()
 			k := newKeys(t)
-			n := openNode(t, node.Config{Keys: k.Keys, Limits: router.Limits{Recheck: 100 * time.Millisecond}})
+			n := openNode(t, node.Config{Keys: k.Keys, Limits: router.Limits{Recheck: time.Second}})
 			writer := k.token(t, auth.Claims{Ops: []auth.Op{auth.Write}, Streams: []string{"m1"}})
 			n.client = n.as(writer)
 			n.open("m1")

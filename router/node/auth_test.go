@@ -267,7 +267,7 @@ func TestNoTokenAndNoTextGetsIntoLogsMetricsOrErrors(t *testing.T) {
 func TestAReadEndsWhenItsTokenDoes(t *testing.T) {
 	t.Parallel()
 	k := newKeys(t)
-	n := openNode(t, node.Config{Keys: k.Keys, Limits: router.Limits{Recheck: 50 * time.Millisecond}})
+	n := openNode(t, node.Config{Keys: k.Keys, Limits: router.Limits{Recheck: time.Second}})
 	n.client = n.as(k.token(t, auth.Claims{Ops: []auth.Op{auth.Write}, Streams: []string{"m1"}}))
 	n.open("m1")
 	n.push("m1", 0, "text")

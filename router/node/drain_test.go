@@ -170,6 +170,30 @@ func TestADrainReportsWhatDidNotReachTheStore(t *testing.T) {
 	}
 }
 
+func TestADrainEndsInTimeWithoutTheStore(t *testing.T) {
+	t.Parallel()
+	onEachStore(t, node.Config{}, func(t *testing.T, n *running) {
+		n.open("m1")
+		release := n.block()
+		n.push("m1", 0, "text")
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 2*time.Second)
+		defer cancel()
+		began := time.Now()
+		err := n.Drain(ctx)
+		if took := time.Since(began); took > 4*time.Second {
+			t.Errorf("it took %v", took)
+		}
+		if err == nil || !strings.Contains(err.Error(), `"m1"`) {
+			t.Errorf("drain: %v", err)
+		}
+		release()
+		n = n.restart() // waits for what is still under way, which may be the seal
+		if snap := n.snapshot("m1"); snap.Status != plane.StatusInterrupted || snap.Text != "" && snap.Text != "text" {
+			t.Errorf("%+v", snap)
+		}
+	})
+}
+
 func TestAKilledNodesStreamsAreSealedAtItsNextStart(t *testing.T) {
 	t.Parallel()
 	onEachStore(t, node.Config{Policy: patient()}, func(t *testing.T, n *running) {
@@ -244,6 +268,7 @@ func TestANodeRefusesWhatItCannotBe(t *testing.T) {
 		"a name with a slash":  {node.Config{Name: "a/b", Database: pgtest.URL(t)}, "slash"},
 		"another database":     {node.Config{Database: "mysql://127.0.0.1/x"}, "postgres://"},
 		"a policy":             {node.Config{Policy: bad}, "Units"},
+		"an hourly check":      {node.Config{Keys: newKeys(t).Keys, Limits: router.Limits{Recheck: time.Hour}}, "Recheck"},
 		"a negative linger":    {node.Config{Linger: -1}, "Linger"},
 		"a port that is taken": {node.Config{Listen: taken.Addr().String()}, "listen"},
 		"no port":              {node.Config{Listen: "127.0.0.1"}, "port"},

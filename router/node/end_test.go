@@ -257,3 +257,24 @@ func TestASilentProducerIsNotWaitedForAfterAStop(t *testing.T) {
 		t.Errorf("the producer's own end: %+v", sealed)
 	}
 }
+
+func TestAStopCountsWhenWhoAskedHasLeftAndTheStoreIsSlow(t *testing.T) {
+	t.Parallel()
+	onEachStore(t, node.Config{Policy: patient()}, func(t *testing.T, n *running) {
+		n.open("m1")
+		n.push("m1", 0, "text")
+		r := n.reads("m1", "")
+		release := n.block()
+		s := n.dial()
+		s.send("POST %s HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 0\r\n\r\n", path("m1", "cancel"))
+		await(t, "the producer is told", func() bool {
+			return n.do(http.MethodPost, path("m1", "append")+"?from=0", `{"text":"text"}`).err().Code == "cancelled"
+		})
+		s.reset()
+		release()
+		if err := r.rest(); err != nil || r.end.Status != plane.StatusCancelled {
+			t.Errorf("%+v, %v", r.end, err)
+		}
+		wantEnding(t, n, "m1", plane.StatusCancelled, "text")
+	})
+}

@@ -30,19 +30,17 @@ func (n *Node) takeLease(ctx context.Context, cfg Config, name, incarnation stri
 }
 
 // release gives the node's lease up. One that can't be reached runs out.
-func (n *Node) release() {
+func (n *Node) release(ctx context.Context) {
 	if n.lease == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), storeGrace)
-	defer cancel()
 	if err := n.lease.Release(ctx); err != nil {
 		n.log.Warn("could not release the lease", "error", err)
 	}
 }
 
 // abandonLease leaves the node's lease to run out.
-func (n *Node) abandonLease() {
+func (n *Node) abandonLease(context.Context) {
 	if n.lease != nil {
 		n.lease.Stop()
 	}

@@ -38,7 +38,7 @@ const (
 	idleTimeout   = 2 * time.Minute  // between requests on one connection
 	headerBytes   = 32 << 10
 	endGrace      = 3 * time.Second // for readers to take the end of their streams
-	storeGrace    = 5 * time.Second // for the store's last calls to end
+	storeGrace    = 5 * time.Second // for the store's last calls to end, at most
 )
 
 // Config is all that a node needs to know. Its zero value is a node on
@@ -108,8 +108,10 @@ func Open(ctx context.Context, cfg Config) (_ *Node, err error) {
 			n.stop()
 			_ = n.serving.Wait()
 			if n.store != nil {
-				n.release()
-				_ = n.closeStore()
+				ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeGrace)
+				defer cancel()
+				n.release(ctx)
+				_ = n.store.Close(ctx)
 			}
 		}
 	}()
@@ -219,11 +221,13 @@ func (n *Node) Failed() <-chan struct{} { return n.failed }
 // interrupted, lets readers take the end of theirs, and returns when nothing
 // runs any longer or ctx is done. It reports what did not reach the store.
 func (n *Node) Drain(ctx context.Context) error {
-	err := n.actors.Drain(ctx) // connections are still accepted: a refusal is an answer, too
+	work, cancel := saving(ctx)
+	defer cancel()
+	err := n.actors.Drain(work) // connections are still accepted: a refusal is an answer, too
 	down := make(chan error, 1)
-	go func() { down <- n.server.Shutdown(ctx) }()
+	go func() { down <- n.server.Shutdown(work) }()
 
-	grace, cancel := context.WithTimeout(ctx, endGrace)
+	grace, cancel := context.WithTimeout(work, endGrace)
 	defer cancel()
 	_ = n.router.Wait(grace) // those that have not ended by then are followers of other nodes' streams
 	n.stop()
@@ -234,30 +238,34 @@ func (n *Node) Drain(ctx context.Context) error {
 
 // Close stops the node at once: requests end, and streams stay as the store has
 // them, as does the node's lease, which runs out. Closing after a Drain, or twice,
-// does nothing.
+// does nothing but wait for what they left under way.
 func (n *Node) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), DefaultDrain)
 	defer cancel()
 	return n.close(ctx, n.abandonLease)
 }
 
-func (n *Node) close(ctx context.Context, endLease func()) error {
+func (n *Node) close(ctx context.Context, endLease func(context.Context)) error {
+	work, cancel := saving(ctx)
+	defer cancel()
 	n.stop()
 	closed := n.server.Close()
 	err := errors.Join(
 		closed,
-		n.actors.Close(ctx),
-		n.router.Close(ctx),
+		n.actors.Close(work),
+		n.router.Close(work),
 		n.serving.Wait(),
 	)
-	endLease() // nothing is written any more
-	return errors.Join(err, n.closeStore())
+	endLease(ctx) // nothing is written any more
+	return errors.Join(err, n.store.Close(ctx))
 }
 
-// closeStore has a time of its own: a drain may have used up its context, and
-// the store's calls end within theirs.
-func (n *Node) closeStore() error {
-	ctx, cancel := context.WithTimeout(context.Background(), storeGrace)
-	defer cancel()
-	return n.store.Close(ctx)
+// saving returns a context for what comes before the end of the last store calls:
+// it ends a fifth of ctx's time earlier, storeGrace at most.
+func saving(ctx context.Context) (context.Context, context.CancelFunc) {
+	end, ok := ctx.Deadline()
+	if !ok {
+		return context.WithCancel(ctx)
+	}
+	return context.WithDeadline(ctx, end.Add(-min(storeGrace, time.Until(end)/5)))
 }

@@ -109,7 +109,6 @@ var questions = map[string][2]string{
 	"close":           {http.MethodPost, path("gone", "close")},
 	"fail":            {http.MethodPost, path("gone", "fail")},
 	"cancel":          {http.MethodPost, path("gone", "cancel")},
-	"cancel live":     {http.MethodPost, path("live", "cancel")},
 	"list":            {http.MethodGet, "/v1/streams"},
 	"play the sample": {http.MethodPost, "/demo/streams/sample"},
 }
@@ -178,23 +177,34 @@ func (r *running) wantWorking() {
 // more, and takes its database away.
 func withoutStore(t *testing.T, take func(t *testing.T, n *running) (giveBack func())) {
 	t.Helper()
+	policy := impatient()
+	policy.CancelGrace = patience // its producer ends what is stopped, when the store is back
 	cfg := node.Config{
-		Database: pgtest.URL(t), Policy: impatient(), Linger: time.Millisecond,
+		Database: pgtest.URL(t), Policy: policy, Linger: time.Millisecond,
 		Limits: router.Limits{StoreTime: 500 * time.Millisecond},
 	}
 	n := openNode(t, cfg)
 	n.whole("gone", "gone")
-	n.open("live")
-	n.push("live", 0, "live")
-	n.flush("live")
-	await(t, "only the live one is held", func() bool {
+	for _, id := range []string{"live", "stopped"} {
+		n.open(id)
+		n.push(id, 0, id)
+		n.flush(id)
+	}
+	await(t, "only the live ones are held", func() bool {
 		m := n.metrics()
-		return m["rillkeep_streams_open"] == 1 && m["rillkeep_streams_lingering"] == 0
+		return m["rillkeep_streams_open"] == 2 && m["rillkeep_streams_lingering"] == 0
 	})
 	giveBack := take(t, n)
 	n.wantUnavailable()
+	// A stop needs no store to take effect: the seal will say so.
+	if a := n.do(http.MethodPost, path("stopped", "cancel"), ""); a.status != http.StatusAccepted {
+		t.Errorf("cancel: %d %s", a.status, a.body)
+	}
+	wantError(t, "append after the stop", n.do(http.MethodPost, path("stopped", "append"), `{"text":"x"}`), 409, "cancelled")
 	giveBack()
 	n.wantWorking()
+	n.seal("stopped")
+	wantEnding(t, n, "stopped", plane.StatusCancelled, "stopped")
 }
 
 func TestRequestsDoNotHangWithTheStore(t *testing.T) {

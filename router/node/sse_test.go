@@ -114,6 +114,32 @@ func TestAPingIsOneCommentLineFromTheFirstSecond(t *testing.T) {
 	}
 }
 
+func TestFramesDoNotMoveTheBeatOfThePings(t *testing.T) {
+	t.Parallel()
+	n := openNode(t, node.Config{Policy: eager(), Limits: router.Limits{Ping: 100 * time.Millisecond, DurablePoll: 10 * time.Millisecond}})
+	n.open("m1")
+	planes := []string{"live", "durable", "auto"}
+	readers := make([]*socket, len(planes))
+	for i, plane := range planes {
+		readers[i] = n.dial()
+		readers[i].get("HTTP/1.1", "/v1/streams/m1?plane="+plane)
+		readers[i].head()
+	}
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for i := range int64(60) {
+		<-tick.C
+		n.push("m1", i, "x")
+	}
+	n.seal("m1")
+	for i, plane := range planes {
+		got := readers[i].cutOff()
+		if pings, chunks := strings.Count(got, ": ping\n"), strings.Count(got, `"chunk"`); pings < 4 || chunks < 10 {
+			t.Errorf("%s: %d pings between %d chunks", plane, pings, chunks)
+		}
+	}
+}
+
 func TestAllReadsHaveTheSameHead(t *testing.T) {
 	t.Parallel()
 	n := openNode(t, node.Config{})

@@ -69,9 +69,14 @@ func (cfg Config) name(addr net.Addr) (string, error) {
 	return strings.ReplaceAll(host, "/", "-") + "-" + addr.String(), nil
 }
 
-// orphanWait is how long a starting node waits for its orphans to be sealed. The
-// rest is done while it serves.
-const orphanWait = 3 * time.Second
+const (
+	// orphanWait is how long a starting node waits for its orphans to be sealed.
+	// The rest is done while it serves.
+	orphanWait = 3 * time.Second
+
+	// orphanTime bounds one pass over the orphans. What it left is the next one's.
+	orphanTime = time.Minute
+)
 
 // sealOrphans seals what an earlier run of this node left streaming: nobody else
 // will (L). A row that can't be sealed now is no reason not to serve the others
@@ -79,9 +84,9 @@ const orphanWait = 3 * time.Second
 func (n *Node) sealOrphans(ctx context.Context, name, incarnation string) error {
 	done := make(chan error, 1)
 	n.serving.Go(func() error {
-		orphans, err := n.store.Interrupt(n.base, name, incarnation)
-		if orphans > 0 {
-			n.log.Info("sealed what an earlier run left streaming", "streams", orphans)
+		more, err := n.interrupt(name, incarnation)
+		for more {
+			more, err = n.interrupt(name, incarnation)
 		}
 		if err != nil && n.base.Err() == nil {
 			n.log.Error("could not seal all that an earlier run left streaming; the next start tries again", "error", err)
@@ -99,4 +104,15 @@ func (n *Node) sealOrphans(ctx context.Context, name, incarnation string) error 
 	case <-wait.Done():
 	}
 	return nil
+}
+
+// interrupt is one pass over the orphans. more says that it had no time for all.
+func (n *Node) interrupt(name, incarnation string) (more bool, err error) {
+	ctx, cancel := context.WithTimeout(n.base, orphanTime)
+	defer cancel()
+	orphans, err := n.store.Interrupt(ctx, name, incarnation)
+	if orphans > 0 {
+		n.log.Info("sealed what an earlier run left streaming", "streams", orphans)
+	}
+	return err != nil && ctx.Err() != nil && n.base.Err() == nil, err
 }

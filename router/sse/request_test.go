@@ -61,23 +61,6 @@ func TestRequestsAreReadAsRecorded(t *testing.T) {
 	}
 }
 
-// In our routes a stream's id is a part of the path, percent-encoded. It must
-// take every id that the recorded query took.
-func TestAPathHoldsEveryRecordedID(t *testing.T) {
-	for _, c := range loadRecorded[requestCase](t, "request.json") {
-		u, err := url.Parse("http://x.test/v1/streams/" + url.PathEscape(c.Out.StreamID) + "?from=5")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := strings.TrimPrefix(u.Path, "/v1/streams/"); got != c.Out.StreamID {
-			t.Errorf("%s: %q, want %q", c.Name, got, c.Out.StreamID)
-		}
-		if at, err := sse.ParseRequest(&http.Request{URL: u}); at.Offset != 5 || err != nil {
-			t.Errorf("%s: %+v, %v", c.Name, at, err)
-		}
-	}
-}
-
 func request(t *testing.T, rawURL string, headers map[string]string) *http.Request {
 	t.Helper()
 	u, err := url.Parse(rawURL)

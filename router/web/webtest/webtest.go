@@ -14,6 +14,9 @@ import (
 // pathVariable names the environment variable that says where Chromium is.
 const pathVariable = "RILLKEEP_TEST_CHROMIUM"
 
+// names are what Chromium is called on a PATH. .ci/tools looks for the same.
+var names = []string{"chromium", "chromium-browser", "google-chrome"}
+
 // patience is how long the browser may take to start, and to stop.
 const patience = 30 * time.Second
 
@@ -66,10 +69,7 @@ func start(tb testing.TB, ctx context.Context) {
 
 func find(tb testing.TB) string {
 	tb.Helper()
-	for _, name := range []string{os.Getenv(pathVariable), "chromium", "chromium-browser", "google-chrome"} {
-		if name == "" {
-			continue
-		}
+	for _, name := range append([]string{os.Getenv(pathVariable)}, names...) {
 		if path, err := exec.LookPath(name); err == nil {
 			return path
 		}

@@ -1,0 +1,73 @@
+package webtest
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// machine is a folder to be all of a PATH, with these programs, each a shell
+// script, beside what .ci/tools itself runs.
+func machine(t *testing.T, programs map[string]string) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	for _, name := range []string{"sh", "id", "env", "true", "dirname", "readlink", "chmod"} {
+		path, err := exec.LookPath(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(path, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, script := range programs {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+script+"\n"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// An apt-get that has one package: the browser of that name.
+func aptGet(has string) string {
+	return `for last; do :; done
+[ "$1" = update ] && exit 0
+[ "$last" = ` + has + ` ] || { echo "E: Unable to locate package $last" >&2; exit 100; }
+echo '#!/bin/sh' >"${0%/*}/$last"
+chmod +x "${0%/*}/$last"`
+}
+
+func TestToolsGetABrowserOrSayWhatToInstall(t *testing.T) {
+	t.Parallel()
+	type programs = map[string]string
+	tests := map[string]struct {
+		has  programs
+		ok   bool
+		says string // of its last line
+	}{
+		"no browser":                  {nil, false, "the tests need chromium: install"},
+		"one that does not run":       {programs{"chromium-browser": "exit 1"}, false, "the tests need chromium: install"},
+		"Debian":                      {programs{"apt-get": aptGet("chromium"), "sudo": `shift; exec "$@"`}, true, "installing chromium"},
+		"Ubuntu":                      {programs{"apt-get": aptGet("chromium-browser"), "sudo": `shift; exec "$@"`}, true, "installing chromium-browser"},
+		"a package that is not there": {programs{"apt-get": aptGet("none"), "sudo": `shift; exec "$@"`}, false, "the tests need chromium: install"},
+	}
+	for _, name := range names {
+		tests[name] = struct {
+			has  programs
+			ok   bool
+			says string
+		}{programs{name: ""}, true, ""}
+	}
+	for name, tt := range tests {
+		dir := machine(t, tt.has)
+		cmd := exec.CommandContext(t.Context(), "/bin/sh", "../../../.ci/tools")
+		cmd.Env = []string{"PATH=" + dir, "RILLKEEP_TEST_POSTGRES=postgres://127.0.0.1/x"}
+		said, err := cmd.CombinedOutput()
+		lines := strings.Split(strings.TrimSpace(string(said)), "\n")
+		if last := lines[len(lines)-1]; (err == nil) != tt.ok || !strings.HasPrefix(last, tt.says) || tt.says == "" && last != "" {
+			t.Errorf("%s: %v, said %q", name, err, said)
+		}
+	}
+}
