@@ -117,7 +117,7 @@ func TestWhateverTheIdsNoMessageIsTooLong(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var out recorder
 				p, stop := publisher(t, feed.PublisherConfig{Send: out.send})
-				const streams = 5000
+				const streams = 2000
 				for n := range streams {
 					p.Publish(feed.Change{ID: id(n), Seq: 1<<63 - 1, Epoch: 1<<63 - 1, Status: plane.StatusInterrupted, Cancel: true})
 				}

@@ -11,6 +11,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,14 +23,21 @@ import (
 	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"rillkeep.dev/rillkeep/plane"
 	"rillkeep.dev/rillkeep/store"
 	"rillkeep.dev/rillkeep/store/internal/rows"
 )
 
 // Config is how to use a database. The zero Config is usable.
 type Config struct {
-	// Schema holds the tables. "" means rillkeep.
+	// Schema holds the tables, and names the channel of the change feed; of 63
+	// bytes at the most. "" means rillkeep.
 	Schema string
+
+	// ListenURL is the database's for the one connection that listens to the
+	// change feed. A pooler that shares sessions between transactions can't have
+	// it: then it goes past the pooler. "" means the store's own URL.
+	ListenURL string
 }
 
 // defaults are session settings for connections whose URL does not set them. A
@@ -51,12 +59,16 @@ var defaults = map[string]string{
 // pool_max_conns: more do not make checkpoints faster.
 const defaultConns = 8
 
+// maxName is the most bytes of a name that PostgreSQL does not cut short.
+const maxName = 63
+
 // Store is a store.Store in PostgreSQL.
 type Store struct {
 	pool   *pgxpool.Pool
 	schema string
 	named  *strings.Replacer // puts the schema's name into SQL
 	stmt   statements
+	listen *pgx.ConnConfig // for the change feed
 	name   name
 	calls  rows.Calls // the pool itself knows those under way that use it
 }
@@ -72,14 +84,18 @@ func Open(ctx context.Context, url string, cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
+	listen, err := listenConfig(cmp.Or(cfg.ListenURL, url))
+	if err != nil {
+		return nil, fmt.Errorf("URL to listen: %w", err)
+	}
+	if len(cfg.Schema) > maxName {
+		return nil, fmt.Errorf("%w: a schema's name has %d bytes at the most: %q", plane.ErrConfig, maxName, cfg.Schema)
+	}
 	pool, err := pgxpool.NewWithConfig(ctx, pc)
 	if err != nil {
 		return nil, fmt.Errorf("open database: %w", err)
 	}
-	s := &Store{pool: pool, schema: cfg.Schema, name: newName(pc.ConnConfig)}
-	if s.schema == "" {
-		s.schema = "rillkeep"
-	}
+	s := &Store{pool: pool, schema: cmp.Or(cfg.Schema, "rillkeep"), listen: listen, name: newName(pc.ConnConfig)}
 	s.named = strings.NewReplacer("rillkeep.", pgx.Identifier{s.schema}.Sanitize()+".")
 	s.stmt = s.statements()
 	if err := s.migrate(ctx); err != nil {
