@@ -15,6 +15,7 @@ import (
 	"rillkeep.dev/rillkeep/plane"
 	"rillkeep.dev/rillkeep/router/wire"
 	"rillkeep.dev/rillkeep/store"
+	"rillkeep.dev/rillkeep/store/feed"
 )
 
 // maxBody bounds the bodies of all requests but append and pump, in bytes.
@@ -56,6 +57,7 @@ func (r *Router) openStream(ctx context.Context, claim plane.Claim) (*plane.Stre
 	default:
 		return nil, unavailable(err)
 	}
+	r.Announce(feed.Change{ID: claim.ID, Epoch: s.Epoch(), Status: plane.StatusStreaming})
 	r.log.LogAttrs(ctx, slog.LevelInfo, "stream opened",
 		slog.String("streamId", claim.ID), slog.Int64("epoch", s.Epoch()))
 	return s, nil
@@ -176,13 +178,16 @@ func (r *Router) seal(c echo.Context, end func(*plane.Stream, context.Context) (
 	return answer(c, http.StatusOK, wire.Sealed{Status: ending.Status, Seq: ending.Seq, DurableSeq: ending.Seq}, err)
 }
 
-// cancel asks a stream to stop: by its row, which is the truth, and at once
-// where its actor is here.
+// cancel asks a stream to stop: by its row, which is the truth, and at once by
+// its actor, which is here or where the change is heard.
 func (r *Router) cancel(c echo.Context) error {
 	id := streamID(c)
 	row, err := r.rows.Cancel(c.Request().Context(), id)
 	if err != nil {
 		return err
+	}
+	if row.Cancel && row.Status == plane.StatusStreaming {
+		r.Announce(feed.Change{ID: id, Seq: row.Seq, Epoch: row.Epoch, Cancel: true})
 	}
 	sealed := wire.Sealed{Status: row.Status, Seq: row.Seq, DurableSeq: row.Seq}
 	if s, ok := r.cfg.Actors.Stream(id); ok {

@@ -47,6 +47,11 @@ type Config struct {
 	Data     string // folder of the embedded store; "" means DefaultData
 	Database string // postgres://… ; "" is the embedded store in Data
 
+	// DatabaseListen is the URL of the same database for the connection that
+	// listens to other nodes' changes, past a pooler that shares sessions between
+	// transactions; "" means Database.
+	DatabaseListen string
+
 	// Name tells the nodes of one PostgreSQL database apart, and a node's own
 	// rows from others': it stays the same over restarts. "" means host name and
 	// address. The embedded store has one node, whatever its name.
@@ -67,6 +72,7 @@ type Node struct {
 	store  store.Store
 	actors *actor.System
 	router *router.Router
+	news   *news // nil if the store has this node alone
 	server *http.Server
 	addr   net.Addr
 
@@ -119,6 +125,9 @@ func Open(ctx context.Context, cfg Config) (_ *Node, err error) {
 	if err := n.compose(cfg, name+"/"+incarnation); err != nil {
 		return nil, err
 	}
+	if n.news != nil {
+		n.news.run()
+	}
 	n.serve(listener, cmp.Or(cfg.Limits.HeaderTime, headerTimeout))
 	return n, nil
 }
@@ -132,7 +141,7 @@ func (n *Node) compose(cfg Config, token string) (err error) {
 			Store:  n.store,
 			Policy: cfg.Policy,
 			Logger: n.log,
-			Hooks:  n.hooks(metrics),
+			Hooks:  n.announcing(n.hooks(metrics)),
 		},
 		Node:      token,
 		Authorize: router.Authorize,
@@ -142,12 +151,16 @@ func (n *Node) compose(cfg Config, token string) (err error) {
 		return err
 	}
 	metrics.Observe(n.actors)
+	if err := n.openNews(token); err != nil {
+		return err
+	}
+	n.news.observe(metrics)
 	var verifier *auth.Verifier
 	if cfg.Keys != nil {
 		verifier = auth.NewVerifier(auth.Config{Keys: cfg.Keys, Audience: cfg.Audience})
 	}
 	n.router, err = router.New(router.Config{
-		Actors: n.actors, Store: n.store, Metrics: metrics, Verifier: verifier,
+		Actors: n.actors, Store: n.store, Metrics: metrics, Verifier: verifier, Publish: n.news.publish(),
 		Limits: cfg.Limits, Logger: n.log,
 	})
 	return err
@@ -227,13 +240,9 @@ func (n *Node) Close() error {
 func (n *Node) close(ctx context.Context) error {
 	n.stop()
 	closed := n.server.Close()
-	return errors.Join(
-		closed,
-		n.actors.Close(ctx),
-		n.router.Close(ctx),
-		n.serving.Wait(),
-		n.closeStore(),
-	)
+	ended := errors.Join(n.actors.Close(ctx), n.router.Close(ctx))
+	n.news.close() // with what the last streams had to tell
+	return errors.Join(closed, ended, n.serving.Wait(), n.closeStore())
 }
 
 // closeStore has a time of its own: a drain may have used up its context, and

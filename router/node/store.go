@@ -29,6 +29,8 @@ func openStore(ctx context.Context, cfg Config) (store.Store, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	switch {
+	case cfg.Database == "" && cfg.DatabaseListen != "":
+		return nil, fmt.Errorf("%w: the embedded store has nobody to listen to", plane.ErrConfig)
 	case cfg.Database == "":
 		dir := cmp.Or(cfg.Data, DefaultData)
 		if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -40,7 +42,7 @@ func openStore(ctx context.Context, cfg Config) (store.Store, error) {
 		}
 		return s, nil
 	case strings.HasPrefix(cfg.Database, "postgres://"), strings.HasPrefix(cfg.Database, "postgresql://"):
-		s, err := postgres.Open(ctx, cfg.Database, postgres.Config{})
+		s, err := postgres.Open(ctx, cfg.Database, postgres.Config{ListenURL: cfg.DatabaseListen})
 		if err != nil {
 			return nil, err
 		}
