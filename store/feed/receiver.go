@@ -36,7 +36,7 @@ type ReceiverStats struct {
 	Received   int64 // changes of others
 	Messages   int64 // in which they came, beats too
 	Malformed  int64 // messages that were none of the feed's
-	Gaps       int64 // times that numbers were missing
+	Gaps       int64 // times that numbers were missing, or that nothing was heard
 	OutOfOrder int64 // messages that came again, or after a newer one
 	Connects   int64 // times that the listening began
 }
@@ -55,7 +55,9 @@ func NewReceiver(cfg ReceiverConfig) (*Receiver, error) {
 // Connected says that from now on everything is heard. What was sent before may
 // have been missed.
 func (r *Receiver) Connected() {
-	r.connects.Add(1)
+	if r.connects.Add(1) > 1 {
+		r.missed.Add(1)
+	}
 	r.gaps.forget()
 	r.cfg.Missed()
 }

@@ -79,9 +79,15 @@ func TestANewSessionIsAGapAndForgetsTheNumbers(t *testing.T) {
 		r := receiver(t, feed.ReceiverConfig{Missed: func() { missed++ }})
 		time.Sleep(time.Minute)
 		r.Connected()
+		if s := r.Stats(); missed != 1 || s.Gaps != 0 {
+			t.Errorf("the first one: %+v, told %d times", s, missed)
+		}
+		r.Message(numbered("p", 2))
+		time.Sleep(time.Minute)
+		r.Connected()
 		r.Message(numbered("p", 5))
 		r.Message(numbered("p", 6))
-		if s := r.Stats(); missed != 1 || s.Gaps != 0 || s.Connects != 1 {
+		if s := r.Stats(); missed != 2 || s.Gaps != 1 || s.Connects != 2 {
 			t.Errorf("%+v, told %d times", s, missed)
 		}
 	})

@@ -27,6 +27,10 @@ const (
 		ORDER BY id LIMIT 1000`
 )
 
+// listenerName is the application_name of the connection that listens, unless its
+// URL has one.
+const listenerName = "rillkeep listener"
+
 // goodbyeTime bounds the end of the listening connection.
 const goodbyeTime = time.Second
 
@@ -83,6 +87,10 @@ func listenConfig(url string) (*pgx.ConnConfig, error) {
 	cfg, err := parse(url)
 	if err != nil {
 		return nil, err
+	}
+	const key = "application_name"
+	if set := cfg.ConnConfig.RuntimeParams; set[key] == defaults[key] {
+		set[key] = listenerName
 	}
 	cfg.ConnConfig.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler {
 		return &pgconn.DeadlineContextWatcherHandler{Conn: conn.Conn()}

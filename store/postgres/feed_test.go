@@ -72,7 +72,7 @@ func cut(t *testing.T, db *pgxpool.Pool) {
 	var ended bool
 	err := db.QueryRow(t.Context(), `
 		SELECT bool_and(pg_terminate_backend(pid, 60000)) FROM pg_stat_activity
-		WHERE datname = current_database() AND query LIKE 'LISTEN%'`).Scan(&ended)
+		WHERE datname = current_database() AND application_name = 'rillkeep listener'`).Scan(&ended)
 	if err != nil || !ended {
 		t.Fatalf("%t, %v", ended, err)
 	}

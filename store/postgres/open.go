@@ -7,7 +7,8 @@
 //
 // Beside its pool a store has one connection of its own, from the first
 // Interrupt on, whose session holds the node's name: a pooler in between must
-// leave sessions whole.
+// leave sessions whole. Another one listens to the change feed, and can have a
+// URL of its own.
 package postgres
 
 import (
