@@ -123,6 +123,22 @@ func TestAListenerThatWasCutComesBack(t *testing.T) {
 	}
 }
 
+func TestAListenerThatHearsNothingIsAskedAndKept(t *testing.T) {
+	url := pgtest.URL(t)
+	s, db := open(t, url), raw(t, url)
+	e := listens(t, s)
+	for asked := false; !asked; {
+		err := db.QueryRow(t.Context(), `
+			SELECT query NOT LIKE 'LISTEN%' FROM pg_stat_activity
+			WHERE datname = current_database() AND application_name = 'rillkeep listener'`).Scan(&asked)
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(100 * time.Millisecond)
+	}
+	e.silent(t, s)
+}
+
 func TestAListenerHasAURLOfItsOwn(t *testing.T) {
 	url := pgtest.URL(t)
 	s, err := postgres.Open(t.Context(), url, postgres.Config{ListenURL: url + "&application_name=ear&pool_max_conns=3"})
