@@ -3,7 +3,6 @@ package router
 import (
 	"context"
 	"errors"
-	"time"
 
 	"rillkeep.dev/rillkeep/plane"
 	"rillkeep.dev/rillkeep/router/sse"
@@ -11,22 +10,21 @@ import (
 )
 
 // durableSource follows a stream's durable text: a page at a time until it has
-// caught up, then by looking again. A look is a query in a goroutine of its own,
+// caught up, then by looking again, when the stream is said to have changed and
+// now and then by itself. A look is a query in a goroutine of its own,
 // so that a slow store holds up neither pings nor the reader's leaving. The rest
 // is for one goroutine.
 type durableSource struct {
-	rows  rows
-	id    string
-	at    sse.Position  // where the reader is
-	open  bool          // it needs an open frame
-	page  int64         // units read at once
-	every time.Duration // between looks
+	router *Router
+	id     string
+	at     sse.Position // where the reader is
+	open   bool         // it needs an open frame
 
 	ctx    context.Context // ends the look in progress
 	cancel context.CancelFunc
-	look   *look         // in progress; nil if there is none
-	rest   chan struct{} // closed when it is time for the next look; nil if it is
-	timer  *time.Timer   // closes rest
+	watch  *watch          // tells when to look
+	look   *look           // in progress; nil if there is none
+	rest   <-chan struct{} // closed when it is time for the next look; nil if it is
 
 	begun bool // the first page was taken
 	queue []plane.Frame
@@ -58,15 +56,14 @@ func (r *Router) follow(id string, at sse.Position) (*durableSource, error) {
 // goOn returns a source for a reader that has an open frame. It gets another
 // only if it is ahead of the durable text: it rewinds.
 func (r *Router) goOn(id string, at sse.Position) *durableSource {
-	d := &durableSource{
-		rows: r.rows, id: id, at: at, page: r.limits.PageUnits, every: r.limits.DurablePoll,
-	}
+	d := &durableSource{router: r, id: id, at: at, watch: r.watches.add(id)}
 	d.ctx, d.cancel = context.WithCancel(r.stop)
 	return d
 }
 
 func (d *durableSource) read() (store.Page, error) {
-	return d.rows.Text(d.ctx, d.id, d.at.Offset, d.page)
+	d.watch.look()
+	return d.router.rows.Text(d.ctx, d.id, d.at.Offset, d.router.limits.PageUnits)
 }
 
 func (d *durableSource) Poll() (plane.Frame, bool, <-chan struct{}) {
@@ -167,18 +164,18 @@ func (d *durableSource) first(page store.Page) bool {
 
 // pause puts off the next look.
 func (d *durableSource) pause() {
-	rest := make(chan struct{})
-	d.rest = rest
-	d.timer = time.AfterFunc(d.every, func() { close(rest) })
+	longest := d.router.limits.FeedPoll
+	if d.router.deaf.Load() {
+		longest = d.router.limits.DurablePoll
+	}
+	d.rest = d.watch.pause(longest)
 }
 
 func (d *durableSource) Close() {
+	d.router.watches.remove(d.id, d.watch)
 	d.cancel()
 	if d.look != nil {
 		<-d.look.done
-	}
-	if d.timer != nil {
-		d.timer.Stop()
 	}
 }
 

@@ -28,6 +28,7 @@ func TestLimitsAreThoseOfTheREADME(t *testing.T) {
 		Recheck:       15 * time.Second,
 		Stall:         30 * time.Second,
 		DurablePoll:   250 * time.Millisecond,
+		FeedPoll:      2 * time.Second,
 		PageUnits:     256 << 10,
 	}
 	if diff := cmp.Diff(want, Limits{}.withDefaults()); diff != "" {
@@ -50,7 +51,7 @@ func TestLimitsAreThoseOfTheREADME(t *testing.T) {
 		"| body of any other call but pump | 64 KiB, in 30 s |",
 		"| line of a pump | 1 MiB; ",
 		"| sample responses playing at once | 32 |",
-		"| following the durable plane | looks every 250 ms |",
+		"| following the durable plane | looks when the stream has advanced, at most every 50 ms, and by itself every 2 s; while the change feed is away every 250 ms |",
 		"| page of a listing | 100, at most 999 |",
 		"| snapshots being answered at once | 16 |",
 		"| taking an answer that ends | 3 min |",

@@ -10,6 +10,7 @@ import (
 
 	"rillkeep.dev/rillkeep/actor"
 	"rillkeep.dev/rillkeep/plane"
+	"rillkeep.dev/rillkeep/store/feed"
 	"rillkeep.dev/rillkeep/store/lease"
 )
 
@@ -103,6 +104,29 @@ func (m *Metrics) ObserveLease(stats func() lease.Stats) {
 	counter("lease_renewals_failed_total", "Renewals of the lease that failed.", func(s lease.Stats) int64 { return s.Failed })
 	counter("streams_swept_total", "Streams of nodes without a lease sealed here.", func(s lease.Stats) int64 { return s.Swept })
 	counter("streams_deleted_total", "Ended streams deleted here, by the retention.", func(s lease.Stats) int64 { return s.Deleted })
+}
+
+// ObserveFeed adds what is told to other nodes and heard of them. It is called
+// once.
+func (m *Metrics) ObserveFeed(out *feed.Publisher, in *feed.Receiver) {
+	total := func(name, help string, read func() int64) {
+		promauto.With(m.registry).NewCounterFunc(
+			prometheus.CounterOpts{Namespace: "rillkeep", Subsystem: "feed", Name: name, Help: help},
+			func() float64 { return float64(read()) })
+	}
+	total("published_total", "Changes of streams told to other nodes.", func() int64 { return out.Stats().Published })
+	total("messages_total", "Messages in which they were told.", func() int64 { return out.Stats().Messages })
+	total("superseded_total", "Changes that a newer one of the stream made needless to tell.", func() int64 { return out.Stats().Superseded })
+	total("dropped_total", "Changes not told: too many waited, or no message holds them.", func() int64 {
+		s := out.Stats()
+		return s.Dropped + s.Skipped
+	})
+	total("send_failures_total", "Attempts to tell changes that failed.", func() int64 { return out.Stats().Failed })
+	total("received_total", "Changes heard of other nodes.", func() int64 { return in.Stats().Received })
+	total("malformed_total", "Messages heard that were none of the feed's.", func() int64 { return in.Stats().Malformed })
+	total("gaps_total", "Times that messages of another node were missed.", func() int64 { return in.Stats().Gaps })
+	total("out_of_order_total", "Messages heard again, or after a newer one.", func() int64 { return in.Stats().OutOfOrder })
+	total("reconnects_total", "Times that the listening began again.", func() int64 { return max(0, in.Stats().Connects-1) })
 }
 
 // Checkpoint is a plane.Hooks.Checkpoint.

@@ -21,6 +21,7 @@ import (
 	"rillkeep.dev/rillkeep/router/auth"
 	"rillkeep.dev/rillkeep/router/web"
 	"rillkeep.dev/rillkeep/store"
+	"rillkeep.dev/rillkeep/store/feed"
 )
 
 // Config says what a Router serves.
@@ -28,6 +29,10 @@ type Config struct {
 	Actors  *actor.System // required; its Authorize is Authorize
 	Store   store.Store   // required
 	Metrics *Metrics      // required
+
+	// Publish is told of each change that is made here, for the other nodes of
+	// the store; it waits for nothing. nil is for a store that has one node.
+	Publish func(feed.Change)
 
 	// Verifier checks tokens; nil lets everybody do everything, which is for a
 	// node that only its own machine can reach.
@@ -51,7 +56,8 @@ type Limits struct {
 	Ping          time.Duration // comment line to a reader: every 15 s
 	Recheck       time.Duration // authorization of a reader: every 15 s; with keys, 1 s to 1 min
 	Stall         time.Duration // a reader that takes nothing is closed: after 30 s
-	DurablePoll   time.Duration // look for new durable text: every 250 ms
+	DurablePoll   time.Duration // look for new durable text while changes elsewhere are not heard: every 250 ms
+	FeedPoll      time.Duration // and while they are, beside the looks at what was heard of: every 2 s
 	PageUnits     int64         // durable text read at once: 256 Ki units
 }
 
@@ -67,6 +73,7 @@ func (l Limits) withDefaults() Limits {
 	l.Recheck = cmp.Or(l.Recheck, 15*time.Second)
 	l.Stall = cmp.Or(l.Stall, 30*time.Second)
 	l.DurablePoll = cmp.Or(l.DurablePoll, 250*time.Millisecond)
+	l.FeedPoll = cmp.Or(l.FeedPoll, 2*time.Second)
 	l.PageUnits = cmp.Or(l.PageUnits, 256<<10)
 	return l
 }
@@ -87,6 +94,8 @@ type Router struct {
 
 	serving group           // requests, readers, samples
 	crews   crews           // of readers at the tip
+	watches watches         // of readers that follow durable text
+	deaf    atomic.Bool     // changes made elsewhere are not heard
 	stop    context.Context // done when readers are to end
 	end     context.CancelFunc
 	demos   atomic.Int32 // samples that play

@@ -15,6 +15,7 @@ import (
 	"rillkeep.dev/rillkeep/plane"
 	"rillkeep.dev/rillkeep/router/wire"
 	"rillkeep.dev/rillkeep/store"
+	"rillkeep.dev/rillkeep/store/feed"
 )
 
 // maxBody bounds the bodies of all requests but append and pump, in bytes.
@@ -56,6 +57,7 @@ func (r *Router) openStream(ctx context.Context, claim plane.Claim) (*plane.Stre
 	default:
 		return nil, unavailable(err)
 	}
+	r.Announce(feed.Change{ID: claim.ID, Epoch: s.Epoch(), Status: plane.StatusStreaming})
 	r.log.LogAttrs(ctx, slog.LevelInfo, "stream opened",
 		slog.String("streamId", claim.ID), slog.Int64("epoch", s.Epoch()))
 	return s, nil
@@ -178,7 +180,7 @@ func (r *Router) seal(c echo.Context, end func(*plane.Stream, context.Context) (
 
 // cancel asks a stream to stop. Where its actor is here the stop takes effect at
 // once, and the seal makes it durable, whether or not the store takes the row's
-// flag now; elsewhere the flag is all there is.
+// flag now; elsewhere the flag is all there is, and the change that tells of it.
 func (r *Router) cancel(c echo.Context) error {
 	id := streamID(c)
 	r.stopHere(id)
@@ -190,6 +192,9 @@ func (r *Router) cancel(c echo.Context) error {
 			slog.String("streamId", id), slog.Any("error", err))
 	case err != nil:
 		return err
+	}
+	if row.Cancel && row.Status == plane.StatusStreaming {
+		r.Announce(feed.Change{ID: id, Seq: row.Seq, Epoch: row.Epoch, Cancel: true})
 	}
 	sealed := wire.Sealed{Status: row.Status, Seq: row.Seq, DurableSeq: row.Seq}
 	if here {

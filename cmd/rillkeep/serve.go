@@ -22,6 +22,7 @@ type serveCmd struct {
 	Listen    string        `help:"Address to listen on, by default ${default}; beyond loopback only with keys." env:"RILLKEEP_LISTEN" default:"127.0.0.1:8080" placeholder:"HOST:PORT"`
 	Data      string        `help:"Folder of the embedded SQLite store, by default ${default}." env:"RILLKEEP_DATA" default:"data" placeholder:"DIR"`
 	Database  string        `help:"postgres:// URL of the store, instead of the embedded one." env:"RILLKEEP_DATABASE" placeholder:"URL"`
+	DBListen  string        `help:"URL of the same database for the connection that listens to other nodes, past a pooler in transaction mode." name:"database-listen" env:"RILLKEEP_DATABASE_LISTEN" placeholder:"URL"`
 	Name      string        `help:"The node's name among those of one database, the same over restarts; host name and address if not given." env:"RILLKEEP_NAME" placeholder:"NAME"`
 	Retention time.Duration `help:"Delete streams from the database this long after their end; by default they stay." env:"RILLKEEP_RETENTION" placeholder:"DURATION"`
 	Keys      string        `help:"File of the keys that verify tokens. Without it everything is allowed, on loopback only." env:"RILLKEEP_KEYS" placeholder:"FILE"`
@@ -44,7 +45,7 @@ func (serveCmd) Help() string {
 func (s serveCmd) Run(ctx context.Context, con *console) error {
 	log := slog.New(s.handler(con.err))
 	cfg := node.Config{
-		Listen: s.Listen, Data: s.Data, Database: s.Database, Name: s.Name, Retention: s.Retention, Audience: s.Audience, Logger: log,
+		Listen: s.Listen, Data: s.Data, Database: s.Database, DatabaseListen: s.DBListen, Name: s.Name, Retention: s.Retention, Audience: s.Audience, Logger: log,
 	}
 	if s.Keys != "" {
 		keys, err := auth.LoadKeys(s.Keys)

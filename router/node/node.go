@@ -48,6 +48,11 @@ type Config struct {
 	Data     string // folder of the embedded store; "" means DefaultData
 	Database string // postgres://… ; "" is the embedded store in Data
 
+	// DatabaseListen is the URL of the same database for the connection that
+	// listens to other nodes' changes, past a pooler that shares sessions between
+	// transactions; "" means Database.
+	DatabaseListen string
+
 	// Name tells the nodes of one PostgreSQL database apart, and a node's own
 	// rows from others': it stays the same over restarts. "" means host name and
 	// address. The embedded store has one node, whatever its name.
@@ -75,6 +80,7 @@ type Node struct {
 	lease  *lease.Keeper // nil where the store is this node's alone
 	actors *actor.System
 	router *router.Router
+	news   *news // nil if the store has this node alone
 	server *http.Server
 	addr   net.Addr
 
@@ -134,6 +140,9 @@ func Open(ctx context.Context, cfg Config) (_ *Node, err error) {
 	if err := n.compose(cfg, rows, name+"/"+incarnation); err != nil {
 		return nil, err
 	}
+	if n.news != nil {
+		n.news.run()
+	}
 	n.serve(listener, cmp.Or(cfg.Limits.HeaderTime, headerTimeout))
 	return n, nil
 }
@@ -150,7 +159,7 @@ func (n *Node) compose(cfg Config, rows store.Store, token string) (err error) {
 			Store:  rows,
 			Policy: cfg.Policy,
 			Logger: n.log,
-			Hooks:  n.hooks(metrics),
+			Hooks:  n.announcing(n.hooks(metrics)),
 		},
 		Node:      token,
 		Authorize: router.Authorize,
@@ -160,12 +169,16 @@ func (n *Node) compose(cfg Config, rows store.Store, token string) (err error) {
 		return err
 	}
 	metrics.Observe(n.actors)
+	if err := n.openNews(token); err != nil {
+		return err
+	}
+	n.news.observe(metrics)
 	var verifier *auth.Verifier
 	if cfg.Keys != nil {
 		verifier = auth.NewVerifier(auth.Config{Keys: cfg.Keys, Audience: cfg.Audience})
 	}
 	n.router, err = router.New(router.Config{
-		Actors: n.actors, Store: rows, Metrics: metrics, Verifier: verifier,
+		Actors: n.actors, Store: rows, Metrics: metrics, Verifier: verifier, Publish: n.news.publish(),
 		Limits: cfg.Limits, Logger: n.log,
 	})
 	return err
@@ -250,12 +263,9 @@ func (n *Node) close(ctx context.Context, endLease func(context.Context)) error 
 	defer cancel()
 	n.stop()
 	closed := n.server.Close()
-	err := errors.Join(
-		closed,
-		n.actors.Close(work),
-		n.router.Close(work),
-		n.serving.Wait(),
-	)
+	ended := errors.Join(n.actors.Close(work), n.router.Close(work))
+	n.news.close() // with what the last streams had to tell
+	err := errors.Join(closed, ended, n.serving.Wait())
 	endLease(ctx) // nothing is written any more
 	return errors.Join(err, n.store.Close(ctx))
 }

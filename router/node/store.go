@@ -31,6 +31,8 @@ func openStore(ctx context.Context, cfg Config) (store.Store, error) {
 	switch {
 	case cfg.Database == "" && (cfg.Retention != 0 || cfg.LeaseTTL != 0 || cfg.Grace != 0):
 		return nil, fmt.Errorf("%w: the embedded store has no retention and no leases: they need a postgres:// database", plane.ErrConfig)
+	case cfg.Database == "" && cfg.DatabaseListen != "":
+		return nil, fmt.Errorf("%w: the embedded store has nobody to listen to", plane.ErrConfig)
 	case cfg.Database == "":
 		dir := cmp.Or(cfg.Data, DefaultData)
 		if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -42,7 +44,7 @@ func openStore(ctx context.Context, cfg Config) (store.Store, error) {
 		}
 		return s, nil
 	case strings.HasPrefix(cfg.Database, "postgres://"), strings.HasPrefix(cfg.Database, "postgresql://"):
-		s, err := postgres.Open(ctx, cfg.Database, postgres.Config{})
+		s, err := postgres.Open(ctx, cfg.Database, postgres.Config{ListenURL: cfg.DatabaseListen})
 		if err != nil {
 			return nil, err
 		}

@@ -5,13 +5,14 @@
 // row that another session has locked answers store.ErrBusy, an append at once,
 // what else writes within a second, and keeps no connection meanwhile.
 //
-// Beside its pool a store has two connections of its own: from the first
-// Interrupt on one whose session holds the node's name, for which a pooler in
-// between must leave sessions whole; from the first Renew on one for the node's
-// lease.
+// Beside its pool a store has connections of its own: from the first Interrupt on
+// one whose session holds the node's name, for which a pooler in between must
+// leave sessions whole; from the first Renew on one for the node's lease; and one
+// that listens to the change feed and can have a URL of its own.
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,6 +24,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"rillkeep.dev/rillkeep/plane"
 	"rillkeep.dev/rillkeep/store"
 	"rillkeep.dev/rillkeep/store/internal/group"
 	"rillkeep.dev/rillkeep/store/internal/rows"
@@ -30,8 +32,14 @@ import (
 
 // Config is how to use a database. The zero Config is usable.
 type Config struct {
-	// Schema holds the tables. "" means rillkeep.
+	// Schema holds the tables, and names the channel of the change feed; of 63
+	// bytes at the most. "" means rillkeep.
 	Schema string
+
+	// ListenURL is the database's for the one connection that listens to the
+	// change feed. A pooler that shares sessions between transactions can't have
+	// it: then it goes past the pooler. "" means the store's own URL.
+	ListenURL string
 }
 
 // defaults are session settings for connections whose URL does not set them. A
@@ -53,6 +61,9 @@ var defaults = map[string]string{
 // pool_max_conns: more do not make checkpoints faster.
 const defaultConns = 8
 
+// maxName is the most bytes of a name that PostgreSQL does not cut short.
+const maxName = 63
+
 // Store is a store.Store in PostgreSQL.
 type Store struct {
 	pool    *pgxpool.Pool
@@ -60,6 +71,7 @@ type Store struct {
 	named   *strings.Replacer // puts the schema's name into SQL
 	stmt    statements
 	appends *group.Group
+	listen  *pgx.ConnConfig // for the change feed
 	name    name
 	lease   session    // for renewals of the node's lease
 	calls   rows.Calls // the pool itself knows those under way that use it
@@ -84,13 +96,20 @@ func openMigrated(ctx context.Context, url string, cfg Config) (*Store, Migratio
 	if err != nil {
 		return nil, Migration{}, err
 	}
+	listen, err := listenConfig(cmp.Or(cfg.ListenURL, url))
+	if err != nil {
+		return nil, Migration{}, fmt.Errorf("URL to listen: %w", err)
+	}
+	if len(cfg.Schema) > maxName {
+		return nil, Migration{}, fmt.Errorf("%w: a schema's name has %d bytes at the most: %q", plane.ErrConfig, maxName, cfg.Schema)
+	}
 	pool, err := pgxpool.NewWithConfig(ctx, pc)
 	if err != nil {
 		return nil, Migration{}, fmt.Errorf("open database: %w", err)
 	}
-	s := &Store{pool: pool, schema: cfg.Schema, name: newName(pc.ConnConfig), lease: newSession(pc.ConnConfig)}
-	if s.schema == "" {
-		s.schema = "rillkeep"
+	s := &Store{
+		pool: pool, schema: cmp.Or(cfg.Schema, "rillkeep"), listen: listen,
+		name: newName(pc.ConnConfig), lease: newSession(pc.ConnConfig),
 	}
 	s.named = strings.NewReplacer("rillkeep.", pgx.Identifier{s.schema}.Sanitize()+".")
 	s.stmt = s.statements()

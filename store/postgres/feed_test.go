@@ -1,0 +1,285 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"rillkeep.dev/rillkeep/plane"
+	"rillkeep.dev/rillkeep/store/feed"
+	"rillkeep.dev/rillkeep/store/postgres"
+	"rillkeep.dev/rillkeep/store/postgres/pgtest"
+)
+
+// ear gives what a listener is told to a test.
+type ear chan string
+
+func (e ear) Connected()          { e <- "connected" }
+func (e ear) Message(text string) { e <- text }
+func (e ear) Lost(error)          { e <- "lost" }
+
+// next returns what the listener is told next.
+func (e ear) next(t *testing.T) string {
+	t.Helper()
+	select {
+	case told := <-e:
+		return told
+	case <-time.After(time.Minute):
+		t.Fatal("nothing is heard")
+		return ""
+	}
+}
+
+// silent fails the test if the listener was told something, before a message
+// that is sent now.
+func (e ear) silent(t *testing.T, s *postgres.Store) {
+	t.Helper()
+	if err := s.Notify(t.Context(), []string{"and that was all"}); err != nil {
+		t.Fatal(err)
+	}
+	if told := e.next(t); told != "and that was all" {
+		t.Errorf("heard %s", told)
+	}
+}
+
+// listens makes a store listen until the test ends.
+func listens(t *testing.T, s *postgres.Store) ear {
+	t.Helper()
+	e := make(ear, 100_000)
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { s.Listen(ctx, e) })
+	t.Cleanup(func() {
+		cancel()
+		running.Wait()
+	})
+	if told := e.next(t); told != "connected" {
+		t.Fatal(told)
+	}
+	return e
+}
+
+// cut ends the connections of all who listen.
+func cut(t *testing.T, db *pgxpool.Pool) {
+	t.Helper()
+	var ended bool
+	err := db.QueryRow(t.Context(), `
+		SELECT bool_and(pg_terminate_backend(pid, 60000)) FROM pg_stat_activity
+		WHERE datname = current_database() AND application_name = 'rillkeep listener'`).Scan(&ended)
+	if err != nil || !ended {
+		t.Fatalf("%t, %v", ended, err)
+	}
+}
+
+func TestMessagesReachAllNodesOfASchema(t *testing.T) {
+	url := pgtest.URL(t)
+	first, second := open(t, url), open(t, url+"&pool_max_conns=1")
+	other, err := postgres.Open(t.Context(), url, postgres.Config{Schema: `Ot"her.`})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { shut(t, other) })
+	ears := []ear{listens(t, first), listens(t, second)}
+	elsewhere := listens(t, other)
+	want := []string{"one", "two", strings.Repeat("x", feed.MaxMessage), strings.Repeat("漢", feed.MaxMessage/3)}
+	if err := first.Notify(t.Context(), want); err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range ears {
+		for _, message := range want {
+			if told := e.next(t); told != message {
+				t.Errorf("heard %.20s… of %d bytes", told, len(told))
+			}
+		}
+	}
+	if err := first.Notify(t.Context(), []string{"fits", strings.Repeat("x", feed.MaxMessage+1)}); err == nil {
+		t.Error("a message of 8,000 bytes was sent")
+	}
+	for _, e := range ears {
+		e.silent(t, first) // all or none
+	}
+	elsewhere.silent(t, other)
+}
+
+func TestAListenerThatWasCutComesBack(t *testing.T) {
+	url := pgtest.URL(t)
+	s, db := open(t, url), raw(t, url)
+	e := listens(t, s)
+	for range 3 {
+		cut(t, db)
+		for _, want := range []string{"lost", "connected"} {
+			if told := e.next(t); told != want {
+				t.Fatalf("%s, not %s", told, want)
+			}
+		}
+		e.silent(t, s)
+	}
+}
+
+func TestAListenerThatHearsNothingIsAskedAndKept(t *testing.T) {
+	url := pgtest.URL(t)
+	s, db := open(t, url), raw(t, url)
+	e := listens(t, s)
+	for asked := false; !asked; {
+		err := db.QueryRow(t.Context(), `
+			SELECT query NOT LIKE 'LISTEN%' FROM pg_stat_activity
+			WHERE datname = current_database() AND application_name = 'rillkeep listener'`).Scan(&asked)
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(100 * time.Millisecond)
+	}
+	e.silent(t, s)
+}
+
+func TestAListenerHasAURLOfItsOwn(t *testing.T) {
+	url := pgtest.URL(t)
+	s, err := postgres.Open(t.Context(), url, postgres.Config{ListenURL: url + "&application_name=ear&pool_max_conns=3"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { shut(t, s) })
+	listens(t, s).silent(t, s)
+	var ears int
+	if err := raw(t, url).QueryRow(t.Context(), "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'ear'").Scan(&ears); err != nil || ears != 1 {
+		t.Errorf("%d connections by it (%v)", ears, err)
+	}
+	_, err = postgres.Open(t.Context(), url, postgres.Config{ListenURL: "postgres://user:secret@host:port/"})
+	if err == nil || strings.Contains(err.Error(), "secret") {
+		t.Errorf("a broken one: %v", err)
+	}
+	_, err = postgres.Open(t.Context(), url, postgres.Config{Schema: strings.Repeat("s", 64)})
+	if !errors.Is(err, plane.ErrConfig) {
+		t.Errorf("a name that is too long for a channel: %v", err)
+	}
+}
+
+func TestACancelByPlainSQLIsAnnouncedOnce(t *testing.T) {
+	url := pgtest.URL(t)
+	s, db := open(t, url), raw(t, url)
+	id := `a "quoted" \ 漢 id`
+	row := claim(t, s, id)
+	claim(t, s, "other")
+	row, err := s.Append(t.Context(), plane.Slice{ID: id, Token: row.Token, Seq: 3, Text: "abc"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := listens(t, s)
+	exec := func(sql string, args ...any) {
+		t.Helper()
+		if _, err := db.Exec(t.Context(), sql, args...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	exec("UPDATE rillkeep.streams SET cancel = true WHERE id = $1", id)
+	said, err := feed.Parse(e.next(t))
+	want := feed.Envelope{Changes: []feed.Change{{ID: id, Seq: 3, Epoch: 1, Cancel: true}}}
+	if err != nil || fmt.Sprint(said) != fmt.Sprint(want) {
+		t.Errorf("said %+v, %v", said, err)
+	}
+	exec("UPDATE rillkeep.streams SET cancel = true WHERE id = $1", id) // it is
+	if _, err := s.Append(t.Context(), plane.Slice{ID: id, Token: row.Token, From: 3, Seq: 4, Text: "d"}); err != nil {
+		t.Fatal(err)
+	}
+	exec("UPDATE rillkeep.streams SET cancel = false WHERE id = $1", id)
+	exec("INSERT INTO rillkeep.streams (id) VALUES ('pending')")
+	exec("UPDATE rillkeep.streams SET cancel = true WHERE id = 'pending'")
+	claim(t, s, "pending") // learns of it by itself
+	if _, err := s.Seal(t.Context(), plane.Seal{ID: id, Token: row.Token, Status: plane.StatusComplete, Seq: 4, Text: "abcd"}); err != nil {
+		t.Fatal(err)
+	}
+	exec("UPDATE rillkeep.streams SET cancel = true WHERE id = $1", id) // it has ended
+	e.silent(t, s)
+	if _, err := s.Cancel(t.Context(), "other"); err != nil {
+		t.Fatal(err)
+	}
+	if said, err := feed.Parse(e.next(t)); err != nil || said.Changes[0].ID != "other" {
+		t.Errorf("said %+v, %v", said, err)
+	}
+}
+
+func TestACancelThatCannotBeAnnouncedIsDoneAllTheSame(t *testing.T) {
+	url := pgtest.URL(t)
+	s, db := open(t, url), raw(t, url)
+	long := strings.Repeat("\x01", 1400) // as no client's id
+	if _, err := db.Exec(t.Context(), "INSERT INTO rillkeep.streams (id, status, host) VALUES ($1, 'streaming', 'n1/boot1/1')", long); err != nil {
+		t.Fatal(err)
+	}
+	e := listens(t, s)
+	if _, err := db.Exec(t.Context(), "UPDATE rillkeep.streams SET cancel = true"); err != nil {
+		t.Error(err)
+	}
+	e.silent(t, s)
+	if ids, err := s.Cancelled(t.Context(), "n1/boot1"); err != nil || len(ids) != 1 || ids[0] != long {
+		t.Errorf("%q, %v", ids, err)
+	}
+}
+
+func TestCancelledStreamsOfANode(t *testing.T) {
+	url := pgtest.URL(t)
+	s, db := open(t, url), raw(t, url)
+	for _, sql := range []string{
+		`INSERT INTO rillkeep.streams (id, status, host, cancel)
+			SELECT 's' || lpad(n::text, 5, '0'), 'streaming', 'n1/boot1/' || n, n % 2 = 0 FROM generate_series(1, 4200) n`,
+		`INSERT INTO rillkeep.streams (id, status, host, cancel) VALUES
+			('other boot', 'streaming', 'n1/boot12/1', true), ('other node', 'streaming', 'n11/boot1/1', true),
+			('ended', 'interrupted', 'n1/boot1/1', true), ('pending', 'pending', NULL, true), ('nobody''s', 'streaming', NULL, true)`,
+	} {
+		if _, err := db.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ids, err := s.Cancelled(t.Context(), "n1/boot1")
+	if err != nil || len(ids) != 2100 || ids[0] != "s00002" || ids[2099] != "s04200" {
+		t.Errorf("%d ids, %v", len(ids), err)
+	}
+	if ids, err := s.Cancelled(t.Context(), "n2/boot1"); err != nil || len(ids) != 0 {
+		t.Errorf("%q, %v", ids, err)
+	}
+}
+
+// A session that listens and never reads its notifications keeps the server from
+// forgetting them; and payloads have a limit, which no text may meet.
+func TestASessionThatListensAndSleepsBreaksNoCommit(t *testing.T) {
+	url := pgtest.URL(t)
+	s := open(t, url)
+	stuck, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = stuck.Close(context.Background()) })
+	for _, sql := range []string{"LISTEN rillkeep", "BEGIN", "SELECT txid_current()"} {
+		if _, err := stuck.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e := listens(t, s)
+	row := claim(t, s, "s")
+	for range 2000 {
+		if err := s.Notify(t.Context(), []string{strings.Repeat("x", feed.MaxMessage)}); err != nil {
+			t.Fatal(err)
+		}
+		e.next(t)
+	}
+	var used float64
+	if err := raw(t, url).QueryRow(t.Context(), "SELECT pg_notification_queue_usage()").Scan(&used); err != nil || used == 0 {
+		t.Errorf("the queue is used by %v (%v)", used, err)
+	}
+	text := strings.Repeat("漢", 8000)
+	if row, err = s.Append(t.Context(), plane.Slice{ID: "s", Token: row.Token, Seq: 8000, Text: text}); err != nil || row.Seq != 8000 {
+		t.Errorf("%+v, %v", row, err)
+	}
+	if _, err := s.Cancel(t.Context(), "s"); err != nil {
+		t.Error(err)
+	}
+	if said, err := feed.Parse(e.next(t)); err != nil || !said.Changes[0].Cancel {
+		t.Errorf("%+v, %v", said, err)
+	}
+}
