@@ -34,7 +34,7 @@ func Run(t *testing.T, open func(testing.TB) store.Store) {
 	}{
 		{"open", testOpen}, {"append", testAppend}, {"append changes nothing", testIdleAppend},
 		{"seal", testSeal}, {"seal changes nothing", testIdleSeal}, {"ending", testEnding}, {"cancel", testCancel},
-		{"text", testText}, {"list", testList}, {"row", testRow}, {"interrupt", testInterrupt}, {"close", testClose},
+		{"text", testText}, {"snapshot", testSnapshot}, {"list", testList}, {"row", testRow}, {"interrupt", testInterrupt}, {"close", testClose},
 	} {
 		t.Run(part.name, func(t *testing.T) {
 			part.run(t, func(tb testing.TB) backed {
