@@ -12,17 +12,13 @@ package postgres
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"strings"
-	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"rillkeep.dev/rillkeep/store"
+	"rillkeep.dev/rillkeep/store/internal/pg"
 	"rillkeep.dev/rillkeep/store/internal/rows"
 )
 
@@ -32,32 +28,13 @@ type Config struct {
 	Schema string
 }
 
-// defaults are session settings for connections whose URL does not set them. A
-// call gives up at its context's deadline and cancels its statement; the other
-// timeouts are for what the server would not hear of. lock_timeout bounds what
-// NOWAIT does not: it is short, since who waits keeps a connection from others,
-// and long enough for the locks that the server itself takes in passing.
-var defaults = map[string]string{
-	"application_name":                    "rillkeep",
-	"statement_timeout":                   "30s",
-	"lock_timeout":                        "100ms",
-	"idle_in_transaction_session_timeout": "30s",
-	"tcp_keepalives_idle":                 "10", // with the next two: the locks of a machine that is gone last half a minute
-	"tcp_keepalives_interval":             "5",
-	"tcp_keepalives_count":                "3",
-}
-
-// defaultConns is how many connections a pool has at most unless its URL has
-// pool_max_conns: more do not make checkpoints faster.
-const defaultConns = 8
-
 // Store is a store.Store in PostgreSQL.
 type Store struct {
 	pool   *pgxpool.Pool
 	schema string
 	named  *strings.Replacer // puts the schema's name into SQL
 	stmt   statements
-	name   name
+	name   pg.Name
 	calls  rows.Calls // the pool itself knows those under way that use it
 }
 
@@ -68,15 +45,11 @@ var _ store.Store = (*Store)(nil)
 // this release. It fails unless that is done before ctx ends. No error that it
 // or the store answers shows the URL.
 func Open(ctx context.Context, url string, cfg Config) (*Store, error) {
-	pc, err := parse(url)
+	pool, err := pg.Pool(ctx, url)
 	if err != nil {
 		return nil, err
 	}
-	pool, err := pgxpool.NewWithConfig(ctx, pc)
-	if err != nil {
-		return nil, fmt.Errorf("open database: %w", err)
-	}
-	s := &Store{pool: pool, schema: cfg.Schema, name: newName(pc.ConnConfig)}
+	s := &Store{pool: pool, schema: cfg.Schema, name: pg.NewName(pool.Config().ConnConfig)}
 	if s.schema == "" {
 		s.schema = "rillkeep"
 	}
@@ -87,40 +60,6 @@ func Open(ctx context.Context, url string, cfg Config) (*Store, error) {
 		return nil, failed(ctx, err, "migrate schema %q", s.schema)
 	}
 	return s, nil
-}
-
-func parse(url string) (*pgxpool.Config, error) {
-	cfg, err := pgxpool.ParseConfig(url)
-	if err != nil {
-		return nil, fmt.Errorf("open database: %s", withoutURL(err))
-	}
-	if !strings.Contains(url, "pool_max_conns") {
-		cfg.MaxConns = defaultConns
-	}
-	for name, value := range defaults {
-		if _, set := cfg.ConnConfig.RuntimeParams[name]; !set {
-			cfg.ConnConfig.RuntimeParams[name] = value
-		}
-	}
-	// A call whose context ends asks the server to stop its statement, so that
-	// the row it holds is free for the repeat.
-	cfg.ConnConfig.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler {
-		return &pgconn.CancelRequestContextWatcherHandler{Conn: conn, DeadlineDelay: time.Second}
-	}
-	return cfg, nil
-}
-
-// withoutURL is what pgx says of a malformed URL without the URL itself, in
-// which it can't always tell where the password is.
-func withoutURL(err error) string {
-	text := err.Error()
-	if cause := errors.Unwrap(err); cause != nil {
-		text = strings.TrimSuffix(text, " ("+cause.Error()+")")
-	}
-	if at := strings.LastIndex(text, "`: "); at >= 0 {
-		return "URL " + text[at+len("`: "):]
-	}
-	return "URL cannot be parsed"
 }
 
 // sql is a statement with the schema's own name in it.
@@ -138,6 +77,6 @@ func (s *Store) Ping(ctx context.Context) error {
 func (s *Store) Close(ctx context.Context) error {
 	return s.calls.Close(ctx, func() error {
 		s.pool.Close()
-		return s.name.release() // when nothing is written any more
+		return s.name.Release() // when nothing is written any more
 	})
 }
