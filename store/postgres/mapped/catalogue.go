@@ -28,7 +28,7 @@ const (
 			a.atthasdef OR a.attidentity <> '' OR t.typdefault IS NOT NULL,
 			a.attgenerated <> '' OR a.attidentity = 'a',
 			coalesce(k.collisdeterministic, true),
-			b.typname = 'uuid' OR k.collname IN ('C', 'POSIX') OR k.collname = 'default' AND d.plain,
+			coalesce(k.collname IN ('C', 'POSIX') OR k.collname = 'default' AND d.plain, false),
 			EXISTS (
 				SELECT FROM pg_index i WHERE i.indrelid = a.attrelid AND i.indisunique AND i.indisvalid
 					AND i.indpred IS NULL AND i.indnkeyatts = 1 AND i.indkey[0] = a.attnum
@@ -148,6 +148,9 @@ func (l *layout) check() (faults []string) {
 		faults = append(faults, fmt.Sprintf("there is no table %q for chunks: %s", l.names.Chunks, strings.Join(l.names.ddl(), "; ")))
 	case !l.chunks.IsTable:
 		faults = append(faults, fmt.Sprintf("%q, named for chunks, is no table: name a table", l.names.Chunks))
+	}
+	if l.message != nil && l.chunks != nil && l.message.Oid == l.chunks.Oid {
+		faults = append(faults, fmt.Sprintf("%q and %q are one table: give chunks a table of their own", l.names.Message, l.names.Chunks))
 	}
 	for _, c := range l.names.columns() {
 		if t := l.of(c.role); t != nil && t.IsTable && *c.name != "" {

@@ -71,7 +71,7 @@ func (s *Store) where(q store.Query) (sql string, args []any) {
 	if q.Prefix != "" {
 		add("starts_with("+text+", ", q.Prefix)
 		sql += ")"
-		if s.key.Bytewise && !s.key.uuid() {
+		if s.key.Bytewise {
 			add(key+" >= ", q.Prefix)
 			if end := rows.Successor(q.Prefix); end != "" {
 				add(key+" < ", end)
