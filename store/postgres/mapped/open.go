@@ -76,12 +76,20 @@ func Open(ctx context.Context, url string, t Tables) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	l, err := lookUp(ctx, pool, t)
+	s, err := newStore(ctx, pool, t)
 	if err != nil {
 		pool.Close()
-		if errors.Is(err, plane.ErrConfig) {
-			return nil, err
-		}
+		return nil, err
+	}
+	return s, nil
+}
+
+func newStore(ctx context.Context, pool *pgxpool.Pool, t Tables) (*Store, error) {
+	l, err := lookUp(ctx, pool, t)
+	if errors.Is(err, plane.ErrConfig) {
+		return nil, err
+	}
+	if err != nil {
 		return nil, pg.Failed(ctx, err, "open tables of the application")
 	}
 	return &Store{
