@@ -86,7 +86,7 @@ func TestARoleThatMayNotUseTheTablesIsToldWhatToGrant(t *testing.T) {
 	url := pgtest.URL(t)
 	db := raw(t, url)
 	anew(t, db)
-	as := role(t, db)
+	as, _ := role(t, db)
 	said := refused(t, as, full.tables)
 	if len(said) != 2 {
 		t.Fatalf("said %q", said)
@@ -141,9 +141,9 @@ func exec(t *testing.T, db *pgxpool.Pool, sql string, args ...any) {
 }
 
 // role makes a role that may do nothing, and answers how to connect as it.
-func role(t *testing.T, db *pgxpool.Pool) (url string) {
+func role(t *testing.T, db *pgxpool.Pool) (url, name string) {
 	t.Helper()
-	name := fmt.Sprintf("worker_%d", time.Now().UnixNano())
+	name = fmt.Sprintf("worker_%d", time.Now().UnixNano())
 	exec(t, db, "CREATE ROLE "+name+" LOGIN PASSWORD 'x'")
 	t.Cleanup(func() {
 		if _, err := db.Exec(context.Background(), "DROP OWNED BY "+name+"; DROP ROLE "+name); err != nil {
@@ -151,5 +151,5 @@ func role(t *testing.T, db *pgxpool.Pool) (url string) {
 		}
 	})
 	cfg := db.Config().ConnConfig
-	return fmt.Sprintf("host=%s port=%d dbname=%s user=%s password=x", cfg.Host, cfg.Port, cfg.Database, name)
+	return fmt.Sprintf("host=%s port=%d dbname=%s user=%s password=x", cfg.Host, cfg.Port, cfg.Database, name), name
 }
