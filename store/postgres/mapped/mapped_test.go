@@ -79,7 +79,7 @@ func (a application) open(tb testing.TB) (*mapped.Store, *backdoor) {
 	db := raw(tb, url)
 	a.create(tb, db)
 	s := open(tb, url, a.tables)
-	return s, &backdoor{Store: s, tb: tb, db: db, app: a}
+	return s, &backdoor{Store: s, tb: tb, db: db, app: a, url: url}
 }
 
 func open(tb testing.TB, url string, t mapped.Tables) *mapped.Store {
@@ -123,7 +123,7 @@ func TestStore(t *testing.T) {
 			db := raw(t, url)
 			app.create(t, db)
 			storetest.RunLacking(t, lacks, func(tb testing.TB) store.Store {
-				door := &backdoor{Store: open(tb, url, app.tables), tb: tb, db: db, app: app}
+				door := &backdoor{Store: open(tb, url, app.tables), tb: tb, db: db, app: app, url: url}
 				door.exec("TRUNCATE {messages}, {chunks}")
 				return door
 			})
@@ -137,6 +137,7 @@ type backdoor struct {
 	tb  testing.TB
 	db  *pgxpool.Pool
 	app application
+	url string
 }
 
 // sql puts the application's names for those in braces.
