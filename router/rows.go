@@ -44,6 +44,9 @@ func bounded[T any](ctx context.Context, limit time.Duration, call func(context.
 // unavailable makes a failure of the store one that a client may try again
 // after. Answers stay what they are.
 func unavailable(err error) error {
+	if errors.Is(err, store.ErrNoCancel) {
+		return wire.Detail(wire.ErrUnsupported, "the message table has no column for cancel; ask the stream's producer to stop")
+	}
 	if err == nil || errors.Is(err, plane.ErrNotFound) {
 		return err
 	}

@@ -36,6 +36,7 @@ type commands struct {
 	Flush  flushCmd  `cmd:"" help:"Wait until everything a stream was given is durable."`
 	Cancel cancelCmd `cmd:"" help:"Ask a stream to stop."`
 	Token  tokenCmd  `cmd:"" help:"Mint a token."`
+	DDL    ddlCmd    `cmd:"" name:"ddl" help:"Print the SQL of a chunk table beside an application's messages."`
 
 	Version kong.VersionFlag `help:"Print the version and exit."`
 }

@@ -22,6 +22,7 @@ import (
 	"rillkeep.dev/rillkeep/router"
 	"rillkeep.dev/rillkeep/router/auth"
 	"rillkeep.dev/rillkeep/store"
+	"rillkeep.dev/rillkeep/store/postgres/mapped"
 )
 
 // Defaults of Config.
@@ -47,9 +48,15 @@ type Config struct {
 	Data     string // folder of the embedded store; "" means DefaultData
 	Database string // postgres://… ; "" is the embedded store in Data
 
+	// Tables are the application's own in Database, where streams are kept in
+	// those: its messages, which it makes, and their chunks. The zero Tables means
+	// Rillkeep's own tables, which it makes itself.
+	Tables mapped.Tables
+
 	// Name tells the nodes of one PostgreSQL database apart, and a node's own
 	// rows from others': it stays the same over restarts. "" means host name and
-	// address. The embedded store has one node, whatever its name.
+	// address. The embedded store has one node, whatever its name. Tables without
+	// a host column have no place for it.
 	Name string
 
 	Keys     *auth.Keys // verify tokens; nil allows everything, on loopback only

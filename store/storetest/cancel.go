@@ -5,12 +5,13 @@ import (
 	"testing"
 
 	"rillkeep.dev/rillkeep/plane"
+	"rillkeep.dev/rillkeep/store"
 )
 
 func testCancel(t *testing.T, open func(testing.TB) backed) {
 	if s := open(t); s.lacks.Cancel {
 		row := opened(t, s, "s")
-		if _, err := s.Cancel(bounded(t), "s"); err == nil || errors.Is(err, plane.ErrNotFound) {
+		if _, err := s.Cancel(bounded(t), "s"); !errors.Is(err, store.ErrNoCancel) {
 			t.Errorf("a store without the flag answers %v", err)
 		}
 		equal(t, must(s.Read(bounded(t), "s"))(t), row)

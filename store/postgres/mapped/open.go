@@ -20,7 +20,7 @@
 //     agree; and what a node leaves streaming when it dies stays so until the
 //     application ends it.
 //   - cancel is the cancel flag. Without it there is nothing that a Cancel could
-//     set, and it answers ErrNoCancel.
+//     set, and it answers store.ErrNoCancel.
 //   - error takes the message of a stream that failed. Without it only the status
 //     says so.
 //
@@ -42,9 +42,6 @@ import (
 	"rillkeep.dev/rillkeep/store/internal/pg"
 	"rillkeep.dev/rillkeep/store/internal/rows"
 )
-
-// ErrNoCancel says that the message table has no column for the cancel flag.
-var ErrNoCancel = errors.New("no column for cancel is named")
 
 // Store is a store.Store in an application's tables. Lists are in the order of
 // the key column, whose collation decides; they hold every message, whether or

@@ -78,13 +78,16 @@ func (t *Tables) Name(chunks bool, role, name string) error {
 		if c.role.chunks != chunks {
 			continue
 		}
+		if c.role.name == role && name == "" {
+			return fmt.Errorf("%w: %s has a column without a name", plane.ErrConfig, c.role)
+		}
 		if c.role.name == role {
 			*c.name = name
 			return nil
 		}
 		known = append(known, c.role.name)
 	}
-	return fmt.Errorf("%w: no column is called for as %q, only %s", plane.ErrConfig, role, strings.Join(known, ", "))
+	return fmt.Errorf("%w: %q is no role of a column; the roles are %s", plane.ErrConfig, role, strings.Join(known, ", "))
 }
 
 // check answers what is wrong with the names by themselves.

@@ -59,8 +59,11 @@ func TestColumnsAreNamedByTheirRoles(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
+	if err := got.Name(false, "host", ""); !errors.Is(err, plane.ErrConfig) {
+		t.Errorf("no name: %v", err)
+	}
 	err := got.Name(true, "host", "x")
-	if !errors.Is(err, plane.ErrConfig) || !strings.Contains(err.Error(), "only id, stream, seq, text") {
+	if !errors.Is(err, plane.ErrConfig) || !strings.Contains(err.Error(), "the roles are id, stream, seq, text") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -37,11 +37,10 @@ func (s *Store) appendOne(ctx context.Context, slice plane.Slice) (plane.Row, er
 	return s.row(ctx, s.stmt.append, slice.ID, slice.Token, slice.From, slice.Seq, slice.Text)
 }
 
-// Cancel sets the cancel flag. See store.Store. ErrNoCancel if there is no column
-// for it.
+// Cancel sets the cancel flag. See store.Store.
 func (s *Store) Cancel(ctx context.Context, id string) (plane.Row, error) {
 	if s.has.Cancel == "" {
-		return plane.Row{}, pg.Failed(ctx, ErrNoCancel, "cancel %q", id)
+		return plane.Row{}, pg.Failed(ctx, store.ErrNoCancel, "cancel %q", id)
 	}
 	row, err := pg.Patiently(ctx, func() (plane.Row, error) { return s.row(ctx, s.stmt.cancel, id) })
 	if err != nil {
