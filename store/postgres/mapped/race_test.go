@@ -92,6 +92,34 @@ func TestOfTwoAppendsWithTheSameSnapshotOneLands(t *testing.T) {
 	})
 }
 
+func TestAppendsOverArraysThatWereOvertakenCompareWithWhatIsThereThen(t *testing.T) {
+	each(t, func(t *testing.T, s *opened) {
+		ids := []string{"a", "b", "c"}
+		rows := make(map[string]plane.Row)
+		var slices []plane.Slice
+		for _, id := range ids {
+			s.message(id)
+			rows[id] = claim(t, s, id)
+			slices = append(slices, plane.Slice{ID: id, Token: rows[id].Token, Seq: 6, Text: "bbbbbb"})
+		}
+		paused, release := s.paused(t)
+		var got map[string]plane.Row
+		var err error
+		var batch sync.WaitGroup
+		batch.Go(func() { got, err = mapped.AppendAll(t.Context(), paused, slices) })
+		s.waiting(t, 1)
+		appended(t, s, "b", rows["b"], "AAAA")
+		release(1)
+		batch.Wait()
+		if err != nil || got["a"].Seq != 6 || got["b"].Seq != 4 || got["c"].Seq != 6 {
+			t.Errorf("got %+v, %v", got, err)
+		}
+		s.has(t, "a", 6, "bbbbbb")
+		s.has(t, "b", 4, "AAAA")
+		s.has(t, "c", 6, "bbbbbb")
+	})
+}
+
 func TestAnOpenThatWasOvertakenLostTheRace(t *testing.T) {
 	each(t, func(t *testing.T, s *opened) {
 		s.message("s")
@@ -185,7 +213,7 @@ func (s *opened) has(t *testing.T, id string, seq int64, text string) {
 // paused answers a store whose statements wait where they come to a message,
 // with their snapshot and no lock on it yet, until release, which lets them go
 // on when n of them wait.
-func (s *opened) paused(t *testing.T) (p store.Store, release func(n int)) {
+func (s *opened) paused(t *testing.T) (p *mapped.Store, release func(n int)) {
 	t.Helper()
 	as, worker := role(t, s.door.db)
 	s.door.exec("GRANT SELECT, UPDATE ON {messages} TO " + worker + "; GRANT SELECT, INSERT, DELETE ON {chunks} TO " + worker)
