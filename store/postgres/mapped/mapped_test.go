@@ -35,12 +35,14 @@ var (
 			host text, cancel_requested boolean NOT NULL DEFAULT false, error text, author text)`,
 	}
 	// bare has what must be, and columns by the names of the others that are none
-	// of Rillkeep's business.
+	// of Rillkeep's business. It is in partitions.
 	bare = application{
 		mapped.Tables{Message: "message", Chunks: "message_chunk"},
 		`CREATE TABLE message (
 			id varchar(256) PRIMARY KEY, body text, status varchar(11), seq integer NOT NULL,
-			host integer, cancel text, error boolean)`,
+			host integer, cancel text, error boolean) PARTITION BY HASH (id);
+		CREATE TABLE message_0 PARTITION OF message FOR VALUES WITH (MODULUS 2, REMAINDER 0);
+		CREATE TABLE message_1 PARTITION OF message FOR VALUES WITH (MODULUS 2, REMAINDER 1)`,
 	}
 	// odd has names that must be quoted, in a schema that is in no search path, and
 	// an enum.
