@@ -210,8 +210,8 @@ func (s *Stream) judge(slice Slice, row Row) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	fenced := row.Token != s.token || row.Status != "" && row.Status != StatusStreaming
-	if row.Token != "" && !fenced {
-		// Only our own slices move the length; any other is another's work.
+	if row.Status != "" && !fenced {
+		// In tables only our own slices move the length; any other is another's work.
 		fenced = row.Seq != s.durable && !slices.Contains(s.tried, row.Seq)
 	}
 	switch {

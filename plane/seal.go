@@ -136,6 +136,8 @@ func (s *Stream) attemptSeal(seal Seal) outcome {
 		out.err = nil // ours, now or by the answer that was lost
 	case row.Status.Ended():
 		out.err = fmt.Errorf("%w: the row ended %s at %d of %d", ErrFenced, row.Status, row.Seq, seal.Seq)
+	case err == nil && (row.Seq < seal.From || row.Seq > seal.Seq): // only our own slices move the length
+		out.err = fmt.Errorf("%w: the row is %s at %d, ours is at %d to %d", ErrFenced, row.Status, row.Seq, seal.From, seal.Seq)
 	case err == nil:
 		out.err = fmt.Errorf("seal changed nothing: the row is %s at %d of %d", row.Status, row.Seq, seal.Seq)
 	}

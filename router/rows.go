@@ -47,6 +47,8 @@ func bounded[T any](ctx context.Context, limit time.Duration, call func(context.
 // after. Answers stay what they are.
 func unavailable(err error) error {
 	switch {
+	case errors.Is(err, store.ErrNoCancel):
+		return wire.Detail(wire.ErrUnsupported, "the message table has no column for cancel; ask the stream's producer to stop")
 	case err == nil, errors.Is(err, plane.ErrNotFound):
 		return err
 	case errors.Is(err, store.ErrNoLease):

@@ -28,6 +28,10 @@ var (
 	// rule the stream's row. The call has changed nothing; try it again later.
 	ErrBusy = errors.New("another session of the database has it locked")
 
+	// ErrNoCancel says that the tables have no place for the cancel flag. Tables of
+	// an application's need not have one.
+	ErrNoCancel = errors.New("tables have no cancel flag")
+
 	// ErrNameInUse says that a node of the same name is running on the same
 	// tables: what looks like the orphans of an earlier run is that node's.
 	ErrNameInUse = errors.New("another node of that name is running")
@@ -52,6 +56,7 @@ type Store interface {
 
 	// Cancel sets the cancel flag of a stream that has not ended, and answers
 	// the row as it is then. The flag of one that has ended stays as it is.
+	// ErrNoCancel where there is no flag.
 	Cancel(ctx context.Context, id string) (plane.Row, error)
 
 	// Get answers all of a stream but its text.
@@ -96,7 +101,7 @@ type Stream struct {
 	HasError bool            // an error with an empty message is still one
 	Producer string          // as claimed
 	Meta     json.RawMessage // as claimed, byte for byte; nil if none
-	Created  time.Time       // by the database's clock, as the next two
+	Created  time.Time       // by the database's clock, as the next two; zero if it does not say
 	Updated  time.Time       // when the row last changed
 	Ended    time.Time       // zero while the stream has not ended
 }

@@ -37,6 +37,7 @@ type commands struct {
 	Cancel  cancelCmd  `cmd:"" help:"Ask a stream to stop."`
 	Token   tokenCmd   `cmd:"" help:"Mint a token."`
 	Migrate migrateCmd `cmd:"" help:"Bring a PostgreSQL database up to this release."`
+	DDL     ddlCmd     `cmd:"" name:"ddl" help:"Print the SQL of a chunk table beside an application's messages."`
 
 	Version kong.VersionFlag `help:"Print the version and exit."`
 }

@@ -98,13 +98,14 @@ func TestHelpExplainsEveryCommandWithExamples(t *testing.T) {
 		}
 	}
 	for name, flags := range map[string][]string{
-		"serve":  {"--listen", "--data", "--database", "--keys", "--drain", "127.0.0.1:8080", "RILLKEEP_DATABASE"},
+		"serve":  {"--listen", "--data", "--database", "--table", "--columns", "--chunks", "RILLKEEP_TABLE", "--keys", "--drain", "127.0.0.1:8080", "RILLKEEP_DATABASE"},
 		"push":   {"--format", "--meta", "--json", "openai", "RILLKEEP_SERVER", "RILLKEEP_TOKEN"},
 		"tail":   {"--from", "--plane", "--json", "UTF-16"},
 		"show":   {"--json"},
 		"ls":     {"--status", "--prefix", "--json"},
 		"flush":  {"--json"},
 		"cancel": {"--json"},
+		"ddl":    {"--chunks", "--chunk-columns", "RILLKEEP_CHUNKS"},
 		"token":  {"--keys", "--ops", "--streams", "--ttl", "1h"},
 	} {
 		got := command(t.Context(), nil, name, "--help")

@@ -19,11 +19,14 @@ import (
 )
 
 type serveCmd struct {
-	Listen    string        `help:"Address to listen on, by default ${default}; beyond loopback only with keys." env:"RILLKEEP_LISTEN" default:"127.0.0.1:8080" placeholder:"HOST:PORT"`
-	Data      string        `help:"Folder of the embedded SQLite store, by default ${default}." env:"RILLKEEP_DATA" default:"data" placeholder:"DIR"`
-	Database  string        `help:"postgres:// URL of the store, instead of the embedded one." env:"RILLKEEP_DATABASE" placeholder:"URL"`
-	DBListen  string        `help:"URL of the same database for the connection that listens to other nodes, past a pooler in transaction mode." name:"database-listen" env:"RILLKEEP_DATABASE_LISTEN" placeholder:"URL"`
-	Name      string        `help:"The node's name among those of one database, the same over restarts; host name and address if not given." env:"RILLKEEP_NAME" placeholder:"NAME"`
+	Listen   string `help:"Address to listen on, by default ${default}; beyond loopback only with keys." env:"RILLKEEP_LISTEN" default:"127.0.0.1:8080" placeholder:"HOST:PORT"`
+	Data     string `help:"Folder of the embedded SQLite store, by default ${default}." env:"RILLKEEP_DATA" default:"data" placeholder:"DIR"`
+	Database string `help:"postgres:// URL of the store, instead of the embedded one." env:"RILLKEEP_DATABASE" placeholder:"URL"`
+	DBListen string `help:"URL of the same database for the connection that listens to other nodes, past a pooler in transaction mode." name:"database-listen" env:"RILLKEEP_DATABASE_LISTEN" placeholder:"URL"`
+	Name     string `help:"The node's name among those of one database, the same over restarts; host name and address if not given." env:"RILLKEEP_NAME" placeholder:"NAME"`
+	Table    string `help:"Message table of an application: keep streams in its rows, instead of in tables of Rillkeep's own. See also rillkeep ddl." env:"RILLKEEP_TABLE" placeholder:"[SCHEMA.]NAME"`
+	Columns  names  `help:"Its columns, where they are not id, body, status and seq; and those for host, cancel and error, which are not used unless they are named." env:"RILLKEEP_COLUMNS" mapsep:"," placeholder:"ROLE=COLUMN,…"`
+	chunkFlags
 	Retention time.Duration `help:"Delete streams from the database this long after their end; by default they stay." env:"RILLKEEP_RETENTION" placeholder:"DURATION"`
 	Keys      string        `help:"File of the keys that verify tokens. Without it everything is allowed, on loopback only." env:"RILLKEEP_KEYS" placeholder:"FILE"`
 	Audience  string        `help:"Audience that tokens must be made for, by default ${default}." env:"RILLKEEP_AUDIENCE" default:"rillkeep" placeholder:"NAME"`
@@ -38,7 +41,9 @@ func (serveCmd) Help() string {
   rillkeep serve
   rillkeep serve --listen 127.0.0.1:9090 --data /var/lib/rillkeep
   RILLKEEP_DATABASE=postgres://user:password@127.0.0.1:5432/app rillkeep serve --retention 720h
-  rillkeep serve --listen 0.0.0.0:8080 --keys keys.txt`
+  rillkeep serve --listen 0.0.0.0:8080 --keys keys.txt
+  rillkeep serve --database postgres://… --table message --chunks message_chunk \
+    --columns body=content,host=stream_host,cancel=stop_requested`
 }
 
 // Run serves until it is told to stop, then drains.
@@ -46,6 +51,10 @@ func (s serveCmd) Run(ctx context.Context, con *console) error {
 	log := slog.New(s.handler(con.err))
 	cfg := node.Config{
 		Listen: s.Listen, Data: s.Data, Database: s.Database, DatabaseListen: s.DBListen, Name: s.Name, Retention: s.Retention, Audience: s.Audience, Logger: log,
+	}
+	var err error
+	if cfg.Tables, err = s.tables(s.Table, s.Columns); err != nil {
+		return err
 	}
 	if s.Keys != "" {
 		keys, err := auth.LoadKeys(s.Keys)
@@ -92,6 +101,9 @@ func (s serveCmd) welcome(w io.Writer, addr net.Addr) {
 	if s.Keys != "" {
 		token = ` -H "Authorization: Bearer $RILLKEEP_TOKEN"`
 		needed = ", with a token in RILLKEEP_TOKEN (see " + program + " token --help)"
+	}
+	if s.Table != "" {
+		needed += ", with the id of a row of " + s.Table + " for m1"
 	}
 	fmt.Fprintf(w, `Rillkeep serves on http://%[2]s
 

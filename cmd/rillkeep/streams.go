@@ -71,7 +71,7 @@ func (l lsCmd) Run(ctx context.Context, con *console) error {
 				}
 				continue
 			}
-			fmt.Fprintf(table, "%s\t%s\t%d\t%s\t%s\n", s.StreamID, s.Status, s.Seq, s.UpdatedAt.Format(time.RFC3339), oneLine(s.Error))
+			fmt.Fprintf(table, "%s\t%s\t%d\t%s\t%s\n", s.StreamID, s.Status, s.Seq, when(s.UpdatedAt), oneLine(s.Error))
 		}
 		if err := table.Flush(); err != nil {
 			return fmt.Errorf("write output: %w", err)
@@ -80,6 +80,15 @@ func (l lsCmd) Run(ctx context.Context, con *console) error {
 			return nil
 		}
 	}
+}
+
+// when returns a time as a cell of a table, in which one that the store does not
+// keep is a dash.
+func when(t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return t.Format(time.RFC3339)
 }
 
 // oneLine returns what a producer wrote as a cell of a table.

@@ -18,6 +18,7 @@ import (
 	"rillkeep.dev/rillkeep/router/client"
 	"rillkeep.dev/rillkeep/router/node"
 	"rillkeep.dev/rillkeep/router/wire"
+	"rillkeep.dev/rillkeep/store/postgres/mapped"
 	"rillkeep.dev/rillkeep/store/postgres/pgtest"
 )
 
@@ -38,7 +39,9 @@ type running struct {
 func openNode(tb testing.TB, cfg node.Config) *running {
 	tb.Helper()
 	cfg.Listen = cmp.Or(cfg.Listen, "127.0.0.1:0")
-	cfg.Name = cmp.Or(cfg.Name, "n1")
+	if cfg.Tables == (mapped.Tables{}) || cfg.Tables.Host != "" {
+		cfg.Name = cmp.Or(cfg.Name, "n1")
+	}
 	if cfg.Data == "" && cfg.Database == "" {
 		cfg.Data = tb.TempDir()
 	}

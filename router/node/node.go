@@ -23,6 +23,7 @@ import (
 	"rillkeep.dev/rillkeep/router/auth"
 	"rillkeep.dev/rillkeep/store"
 	"rillkeep.dev/rillkeep/store/lease"
+	"rillkeep.dev/rillkeep/store/postgres/mapped"
 )
 
 // Defaults of Config.
@@ -53,9 +54,15 @@ type Config struct {
 	// transactions; "" means Database.
 	DatabaseListen string
 
+	// Tables are the application's own in Database, where streams are kept in
+	// those: its messages, which it makes, and their chunks. The zero Tables means
+	// Rillkeep's own tables, which it makes itself.
+	Tables mapped.Tables
+
 	// Name tells the nodes of one PostgreSQL database apart, and a node's own
 	// rows from others': it stays the same over restarts. "" means host name and
-	// address. The embedded store has one node, whatever its name.
+	// address. The embedded store has one node, whatever its name. Tables without
+	// a host column have no place for it.
 	Name string
 
 	// Retention is how long ended streams stay in the database; 0 keeps them. The

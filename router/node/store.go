@@ -14,6 +14,7 @@ import (
 	"rillkeep.dev/rillkeep/plane"
 	"rillkeep.dev/rillkeep/store"
 	"rillkeep.dev/rillkeep/store/postgres"
+	"rillkeep.dev/rillkeep/store/postgres/mapped"
 	"rillkeep.dev/rillkeep/store/sqlite"
 )
 
@@ -33,6 +34,8 @@ func openStore(ctx context.Context, cfg Config) (store.Store, error) {
 		return nil, fmt.Errorf("%w: the embedded store has no retention and no leases: they need a postgres:// database", plane.ErrConfig)
 	case cfg.Database == "" && cfg.DatabaseListen != "":
 		return nil, fmt.Errorf("%w: the embedded store has nobody to listen to", plane.ErrConfig)
+	case cfg.Tables != (mapped.Tables{}):
+		return openTables(ctx, cfg)
 	case cfg.Database == "":
 		dir := cmp.Or(cfg.Data, DefaultData)
 		if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -43,7 +46,7 @@ func openStore(ctx context.Context, cfg Config) (store.Store, error) {
 			return nil, err
 		}
 		return s, nil
-	case strings.HasPrefix(cfg.Database, "postgres://"), strings.HasPrefix(cfg.Database, "postgresql://"):
+	case cfg.inPostgres():
 		s, err := postgres.Open(ctx, cfg.Database, postgres.Config{ListenURL: cfg.DatabaseListen})
 		if err != nil {
 			return nil, err
@@ -52,6 +55,28 @@ func openStore(ctx context.Context, cfg Config) (store.Store, error) {
 	default:
 		return nil, fmt.Errorf("%w: the database is a postgres:// URL, or empty for the embedded store", plane.ErrConfig)
 	}
+}
+
+func (cfg Config) inPostgres() bool {
+	return strings.HasPrefix(cfg.Database, "postgres://") || strings.HasPrefix(cfg.Database, "postgresql://")
+}
+
+// openTables reaches an application's tables. What they can't honour is refused.
+func openTables(ctx context.Context, cfg Config) (store.Store, error) {
+	switch {
+	case !cfg.inPostgres():
+		return nil, fmt.Errorf("%w: tables of the application need its database, a postgres:// URL", plane.ErrConfig)
+	case cfg.Name != "" && cfg.Tables.Host == "":
+		return nil, fmt.Errorf("%w: a node's name needs a column for host", plane.ErrConfig)
+	}
+	s, err := mapped.Open(ctx, cfg.Database, cfg.Tables)
+	if err != nil {
+		return nil, err
+	}
+	if cfg.Tables.Host == "" {
+		cfg.Logger.Warn("the message table has no column for host: what a node that dies leaves streaming stays so until the application ends it")
+	}
+	return s, nil
 }
 
 // name is the node's part of its owner tokens.

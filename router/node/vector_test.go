@@ -56,8 +56,8 @@ var leftOut = map[string]string{
 
 	// A name for a process is no option: each node has its own, and each write
 	// carries it.
-	"construct/host-id-with-column": "the owner's column is always there",
-	"construct/host-column-no-id":   "the owner's column is always there",
+	"construct/host-id-with-column": "run by package mapped",
+	"construct/host-column-no-id":   "run by package mapped",
 	"construct/host-id-in-commit":   "the owner's token goes along with the open",
 
 	"construct/relay-empty":                      "one node relays nothing",
@@ -86,15 +86,15 @@ var leftOut = map[string]string{
 	"json/denied":                "as a get: get/denied",
 	"json/denied-after-bad-from": "authorization comes before the offset is looked at",
 
-	// The tables are the store's own, made by its migrations.
-	"schema/fits":                    "no table is named by who uses them",
-	"schema/message-unknown":         "no table is named by who uses them",
-	"schema/chunks-unknown":          "no table is named by who uses them",
-	"schema/cancel-missing":          "the cancel column is always there",
-	"schema/cancel-present-as-body":  "no column is named by who uses them",
-	"ddl/sqlite-default":             "the migrations have other columns",
-	"ddl/postgres-renamed":           "no column is named by who uses them",
-	"ddl/sqlite-quoted-name-refused": "no name is given to quote",
+	// An application's own tables.
+	"schema/fits":                    "package mapped runs it",
+	"schema/message-unknown":         "package mapped runs it",
+	"schema/chunks-unknown":          "package mapped runs it",
+	"schema/cancel-missing":          "package mapped runs it",
+	"schema/cancel-present-as-body":  "package mapped runs it",
+	"ddl/sqlite-default":             "package mapped runs it",
+	"ddl/postgres-renamed":           "package mapped runs it",
+	"ddl/sqlite-quoted-name-refused": "package mapped runs it",
 }
 
 // otherwise are the cases that are run in another way than was recorded, and why.

@@ -63,8 +63,8 @@ type Stream struct {
 	Error     string          `json:"error,omitempty"`
 	Producer  string          `json:"producer,omitempty"`
 	Meta      json.RawMessage `json:"meta,omitempty"`
-	CreatedAt time.Time       `json:"createdAt"`
-	UpdatedAt time.Time       `json:"updatedAt"`
+	CreatedAt time.Time       `json:"createdAt,omitzero"` // absent where the store does not say, as the next two
+	UpdatedAt time.Time       `json:"updatedAt,omitzero"`
 	EndedAt   *time.Time      `json:"endedAt,omitempty"`
 }
 

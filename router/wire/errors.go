@@ -19,6 +19,7 @@ var (
 	ErrUnavailable  = errors.New("node can't serve this now; try again")
 	ErrNoRoute      = errors.New("no such route")
 	ErrMethod       = errors.New("method is not allowed here")
+	ErrUnsupported  = errors.New("the store has no place for this")
 	ErrInternal     = errors.New("internal error")
 )
 
@@ -52,6 +53,7 @@ var codes = []struct {
 	{ErrTooLarge, http.StatusRequestEntityTooLarge, "too_large"},
 	{ErrMediaType, http.StatusUnsupportedMediaType, "unsupported_media_type"},
 	{plane.ErrFull, http.StatusServiceUnavailable, "full"},
+	{ErrUnsupported, http.StatusNotImplemented, "unsupported"},
 	{ErrUnavailable, http.StatusServiceUnavailable, "unavailable"},
 }
 

@@ -17,7 +17,7 @@ var sentinels = []error{
 	plane.ErrDraining, plane.ErrFull, plane.ErrClosed, plane.ErrFenced, plane.ErrGap, plane.ErrConflict, plane.ErrCut,
 	plane.ErrCancelled, plane.ErrTooLong, plane.ErrShort, plane.ErrDenied,
 	wire.ErrBadRequest, wire.ErrUnauthorized, wire.ErrForeign, wire.ErrTooLarge, wire.ErrMediaType, wire.ErrUnavailable,
-	wire.ErrNoRoute, wire.ErrMethod, wire.ErrInternal,
+	wire.ErrNoRoute, wire.ErrMethod, wire.ErrUnsupported, wire.ErrInternal,
 }
 
 // sent is what is left of an error after a hop.

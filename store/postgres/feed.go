@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
 
 	"rillkeep.dev/rillkeep/store/feed"
+	"rillkeep.dev/rillkeep/store/internal/pg"
 )
 
 // The change feed is LISTEN and NOTIFY on a channel that has the schema's name.
@@ -84,12 +85,12 @@ func (s listening) Close() {
 // listenConfig is how to connect to url in order to listen. A wait that ends has
 // no statement to cancel.
 func listenConfig(url string) (*pgx.ConnConfig, error) {
-	cfg, err := parse(url)
+	cfg, err := pg.Parse(url)
 	if err != nil {
 		return nil, err
 	}
 	const key = "application_name"
-	if set := cfg.ConnConfig.RuntimeParams; set[key] == defaults[key] {
+	if set := cfg.ConnConfig.RuntimeParams; set[key] == pg.Application {
 		set[key] = listenerName
 	}
 	cfg.ConnConfig.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler {

@@ -16,7 +16,7 @@ func (s *Store) Interrupt(ctx context.Context, node, incarnation string) (int, e
 	if err != nil {
 		return 0, err
 	}
-	if err := s.calls.Do(func() error { return s.name.take(ctx, node, s.schema) }); err != nil {
+	if err := s.calls.Do(func() error { return s.name.Take(ctx, node, s.schema) }); err != nil {
 		return 0, failed(ctx, err, "interrupt: take the name %q", node)
 	}
 	// The name proves that the runs before are gone.

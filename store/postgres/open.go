@@ -17,16 +17,14 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"rillkeep.dev/rillkeep/plane"
 	"rillkeep.dev/rillkeep/store"
 	"rillkeep.dev/rillkeep/store/internal/group"
+	"rillkeep.dev/rillkeep/store/internal/pg"
 	"rillkeep.dev/rillkeep/store/internal/rows"
 )
 
@@ -42,25 +40,6 @@ type Config struct {
 	ListenURL string
 }
 
-// defaults are session settings for connections whose URL does not set them. A
-// call gives up at its context's deadline and cancels its statement; the other
-// timeouts are for what the server would not hear of. lock_timeout bounds what
-// NOWAIT does not: it is short, since who waits keeps a connection from others,
-// and long enough for the locks that the server itself takes in passing.
-var defaults = map[string]string{
-	"application_name":                    "rillkeep",
-	"statement_timeout":                   "30s",
-	"lock_timeout":                        "100ms",
-	"idle_in_transaction_session_timeout": "30s",
-	"tcp_keepalives_idle":                 "10", // with the next two: the locks of a machine that is gone last half a minute
-	"tcp_keepalives_interval":             "5",
-	"tcp_keepalives_count":                "3",
-}
-
-// defaultConns is how many connections a pool has at most unless its URL has
-// pool_max_conns: more do not make checkpoints faster.
-const defaultConns = 8
-
 // maxName is the most bytes of a name that PostgreSQL does not cut short.
 const maxName = 63
 
@@ -72,7 +51,7 @@ type Store struct {
 	stmt    statements
 	appends *group.Group
 	listen  *pgx.ConnConfig // for the change feed
-	name    name
+	name    pg.Name
 	lease   session    // for renewals of the node's lease
 	calls   rows.Calls // the pool itself knows those under way that use it
 }
@@ -92,10 +71,6 @@ func Open(ctx context.Context, url string, cfg Config) (*Store, error) {
 }
 
 func openMigrated(ctx context.Context, url string, cfg Config) (*Store, Migration, error) {
-	pc, err := parse(url)
-	if err != nil {
-		return nil, Migration{}, err
-	}
 	listen, err := listenConfig(cmp.Or(cfg.ListenURL, url))
 	if err != nil {
 		return nil, Migration{}, fmt.Errorf("URL to listen: %w", err)
@@ -103,13 +78,14 @@ func openMigrated(ctx context.Context, url string, cfg Config) (*Store, Migratio
 	if len(cfg.Schema) > maxName {
 		return nil, Migration{}, fmt.Errorf("%w: a schema's name has %d bytes at the most: %q", plane.ErrConfig, maxName, cfg.Schema)
 	}
-	pool, err := pgxpool.NewWithConfig(ctx, pc)
+	pool, err := pg.Pool(ctx, url)
 	if err != nil {
-		return nil, Migration{}, fmt.Errorf("open database: %w", err)
+		return nil, Migration{}, err
 	}
+	own := pool.Config().ConnConfig
 	s := &Store{
 		pool: pool, schema: cmp.Or(cfg.Schema, "rillkeep"), listen: listen,
-		name: newName(pc.ConnConfig), lease: newSession(pc.ConnConfig),
+		name: pg.NewName(own), lease: newSession(own),
 	}
 	s.named = strings.NewReplacer("rillkeep.", pgx.Identifier{s.schema}.Sanitize()+".")
 	s.stmt = s.statements()
@@ -120,40 +96,6 @@ func openMigrated(ctx context.Context, url string, cfg Config) (*Store, Migratio
 		return nil, Migration{}, failed(ctx, err, "migrate schema %q", s.schema)
 	}
 	return s, done, nil
-}
-
-func parse(url string) (*pgxpool.Config, error) {
-	cfg, err := pgxpool.ParseConfig(url)
-	if err != nil {
-		return nil, fmt.Errorf("open database: %s", withoutURL(err))
-	}
-	if !strings.Contains(url, "pool_max_conns") {
-		cfg.MaxConns = defaultConns
-	}
-	for name, value := range defaults {
-		if _, set := cfg.ConnConfig.RuntimeParams[name]; !set {
-			cfg.ConnConfig.RuntimeParams[name] = value
-		}
-	}
-	// A call whose context ends asks the server to stop its statement, so that
-	// the row it holds is free for the repeat.
-	cfg.ConnConfig.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler {
-		return &pgconn.CancelRequestContextWatcherHandler{Conn: conn, DeadlineDelay: time.Second}
-	}
-	return cfg, nil
-}
-
-// withoutURL is what pgx says of a malformed URL without the URL itself, in
-// which it can't always tell where the password is.
-func withoutURL(err error) string {
-	text := err.Error()
-	if cause := errors.Unwrap(err); cause != nil {
-		text = strings.TrimSuffix(text, " ("+cause.Error()+")")
-	}
-	if at := strings.LastIndex(text, "`: "); at >= 0 {
-		return "URL " + text[at+len("`: "):]
-	}
-	return "URL cannot be parsed"
 }
 
 // sql is a statement with the schema's own name in it.
@@ -171,6 +113,6 @@ func (s *Store) Ping(ctx context.Context) error {
 func (s *Store) Close(ctx context.Context) error {
 	return s.calls.Close(ctx, func() error {
 		s.pool.Close()
-		return errors.Join(s.lease.close(), s.name.release()) // when nothing is written any more
+		return errors.Join(s.lease.close(), s.name.Release()) // when nothing is written any more
 	})
 }

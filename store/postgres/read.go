@@ -86,20 +86,11 @@ func (s *Store) Text(ctx context.Context, id string, from, limit int64) (store.P
 	if err != nil {
 		return store.Page{}, failed(ctx, err, "read text of %q", id)
 	}
-	page, err := rows.Page(row, hasError, from, limit, pieces(base, body, ends, texts))
+	page, err := rows.Page(row, hasError, from, limit, rows.Pieces(base, body, ends, texts))
 	if err != nil {
 		return store.Page{}, failed(ctx, err, "read text of %q", id)
 	}
 	return page, nil
-}
-
-func pieces(base int64, body string, ends []int64, texts []string) []rows.Piece {
-	pieces := make([]rows.Piece, 0, 1+len(ends))
-	pieces = append(pieces, rows.BodyPiece(base, body))
-	for n, end := range ends {
-		pieces = append(pieces, rows.ChunkPiece(end, texts[n]))
-	}
-	return pieces
 }
 
 // whole answers a text from 0 to to, in a transaction that holds its row.
@@ -116,6 +107,6 @@ func (s *Store) whole(ctx context.Context, tx pgx.Tx, id string, to int64) (stri
 	if err != nil {
 		return "", err
 	}
-	text, _, err := rows.Stretch(pieces(0, body, ends, texts), 0, to)
+	text, _, err := rows.Stretch(rows.Pieces(0, body, ends, texts), 0, to)
 	return text, err
 }

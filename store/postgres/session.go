@@ -73,7 +73,7 @@ func (s *session) close() error {
 	if s.conn == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), releaseTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), goodbyeTime)
 	defer cancel()
 	conn := s.conn
 	s.conn = nil

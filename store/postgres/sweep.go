@@ -151,7 +151,7 @@ func (s *Store) folded(ctx context.Context, tx pgx.Tx, ids []string, seqs map[st
 		texts    []string
 	)
 	_, err = pgx.ForEachRow(found, []any{&id, &body, &ends, &texts}, func() error {
-		text, _, err := rows.Stretch(pieces(0, body, ends, texts), 0, seqs[id])
+		text, _, err := rows.Stretch(rows.Pieces(0, body, ends, texts), 0, seqs[id])
 		if _, hole := errors.AsType[*plane.HoleError](err); hole {
 			writes.Queue(s.sql(brokenSQL), id)
 			return nil

@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
-
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"rillkeep.dev/rillkeep/plane"
 	"rillkeep.dev/rillkeep/store"
@@ -66,47 +63,4 @@ func (s *Store) Cancel(ctx context.Context, id string) (plane.Row, error) {
 		return plane.Row{}, failed(ctx, err, "cancel %q", id)
 	}
 	return row, nil
-}
-
-// patience is how long a call whose caller has little of it, or none, tries for
-// a row that is locked; the pauses between the tries grow to maxPause. Between
-// them it has no connection.
-const (
-	patience = time.Second
-	maxPause = 100 * time.Millisecond
-)
-
-// patiently repeats a call that finds its row locked.
-func patiently(ctx context.Context, call func() (plane.Row, error)) (plane.Row, error) {
-	over := time.Now().Add(patience)
-	for pause := 5 * time.Millisecond; ; pause = min(2*pause, maxPause) {
-		row, err := call()
-		if !locked(err) || time.Until(over) < pause {
-			return row, err
-		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return row, err
-		}
-	}
-}
-
-// locked reports whether err says that another session has a lock.
-func locked(err error) bool {
-	const lockNotAvailable = "55P03" // NOWAIT or lock_timeout
-	said, ok := errors.AsType[*pgconn.PgError](err)
-	return ok && said.Code == lockNotAvailable
-}
-
-// failed says what failed; that a lock was in the way, if so; and that the
-// context had ended, if so: the server then only says that it was asked to stop.
-func failed(ctx context.Context, err error, format string, args ...any) error {
-	if locked(err) {
-		err = fmt.Errorf("%w: %w", store.ErrBusy, err)
-	}
-	if ended := ctx.Err(); ended != nil && !errors.Is(err, ended) {
-		err = fmt.Errorf("%w: %w", ended, err)
-	}
-	return fmt.Errorf(format+": %w", append(args, err)...)
 }

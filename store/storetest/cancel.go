@@ -5,9 +5,18 @@ import (
 	"testing"
 
 	"rillkeep.dev/rillkeep/plane"
+	"rillkeep.dev/rillkeep/store"
 )
 
 func testCancel(t *testing.T, open func(testing.TB) backed) {
+	if s := open(t); s.lacks.Cancel {
+		row := opened(t, s, "s")
+		if _, err := s.Cancel(bounded(t), "s"); !errors.Is(err, store.ErrNoCancel) {
+			t.Errorf("a store without the flag answers %v", err)
+		}
+		equal(t, must(s.Read(bounded(t), "s"))(t), row)
+		return
+	}
 	each(t, open, map[string]func(*testing.T, backed){
 		"sets the flag once and for all": func(t *testing.T, s backed) {
 			row := appended(t, s, "s", opened(t, s, "s"), "abc")

@@ -8,6 +8,12 @@ import (
 )
 
 func testInterrupt(t *testing.T, open func(testing.TB) backed) {
+	if s := open(t); s.lacks.Tokens {
+		row := opened(t, s, "s")
+		equal(t, must(s.Interrupt(bounded(t), "n1", "boot2"))(t), 0)
+		equal(t, must(s.Read(bounded(t), "s"))(t), row)
+		return
+	}
 	each(t, open, map[string]func(*testing.T, backed){
 		"seals what earlier runs of the node left": interruptOne,
 		"leaves a zombie nothing to write to":      interruptZombie,

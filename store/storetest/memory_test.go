@@ -18,6 +18,14 @@ func TestMemory(t *testing.T) {
 	storetest.Run(t, func(testing.TB) store.Store { return storetest.NewMemory() })
 }
 
+func TestMemoryOfRowsThatMustBeThere(t *testing.T) {
+	storetest.RunLacking(t, storetest.Lacks{Rows: true}, func(testing.TB) store.Store {
+		m := storetest.NewMemory()
+		m.MustExist = true
+		return m
+	})
+}
+
 const node = "n1/boot1"
 
 // append adds text at from under the first epoch's token.

@@ -19,15 +19,13 @@ type Backdoor interface {
 	Delete(id string)
 }
 
-// backed is a store as the tests use it.
-type backed interface {
-	store.Store
-	Backdoor
-}
-
 // Run holds a store to its contract. open answers an empty store that ends with
 // the test; it must be a Backdoor as well.
 func Run(t *testing.T, open func(testing.TB) store.Store) {
+	run(t, Lacks{}, open)
+}
+
+func run(t *testing.T, lacks Lacks, open func(testing.TB) store.Store) {
 	for _, part := range []struct {
 		name string
 		run  func(*testing.T, func(testing.TB) backed)
@@ -39,11 +37,12 @@ func Run(t *testing.T, open func(testing.TB) store.Store) {
 		t.Run(part.name, func(t *testing.T) {
 			part.run(t, func(tb testing.TB) backed {
 				tb.Helper()
-				s, ok := open(tb).(backed)
+				s := open(tb)
+				door, ok := s.(Backdoor)
 				if !ok {
 					tb.Fatal("the store has no Backdoor")
 				}
-				return s
+				return backed{s, door, lacks}
 			})
 		})
 	}

@@ -58,16 +58,16 @@ func Where(q store.Query, mark string) (sql string, args []any, err error) {
 	} else {
 		add("id >= ", q.Prefix)
 	}
-	if end := successor(q.Prefix); end != "" {
+	if end := Successor(q.Prefix); end != "" {
 		add("id < ", end)
 	}
 	args = append(args, MostOf(q))
 	return " WHERE " + strings.Join(terms, " AND ") + " ORDER BY id LIMIT " + mark + strconv.Itoa(len(args)), args, nil
 }
 
-// successor is the least text above all that begin with prefix, in the order of
+// Successor is the least text above all that begin with prefix, in the order of
 // bytes; "" if there is none.
-func successor(prefix string) string {
+func Successor(prefix string) string {
 	for prefix != "" {
 		r, size := utf8.DecodeLastRuneInString(prefix)
 		prefix = prefix[:len(prefix)-size]

@@ -25,6 +25,16 @@ func ChunkPiece(end int64, text string) Piece {
 	return Piece{From: end - plane.Units(text), End: end, Text: text}
 }
 
+// Pieces are a body that begins at offset base, and chunks that end at ends.
+func Pieces(base int64, body string, ends []int64, texts []string) []Piece {
+	pieces := make([]Piece, 0, 1+len(ends))
+	pieces = append(pieces, BodyPiece(base, body))
+	for n, end := range ends {
+		pieces = append(pieces, ChunkPiece(end, texts[n]))
+	}
+	return pieces
+}
+
 // Stretch answers the text from offset from to offset to, each rounded down to
 // where a character begins, but never to nothing; and where it begins. Each
 // piece counts where it lies, so that one that is covered adds nothing and

@@ -1,4 +1,4 @@
-package postgres
+package pg
 
 import (
 	"context"
@@ -17,25 +17,30 @@ const nameTimeout = "1s"
 // releaseTimeout bounds the goodbye to the server.
 const releaseTimeout = 5 * time.Second
 
-// name is a node's name, held by a session's advisory lock. The session has a
+// lockClass tells the advisory locks of names from others' of one number. It is
+// "rill" in ASCII.
+const lockClass = 0x72696c6c
+
+// Name is a node's name, held by a session's advisory lock. The session has a
 // connection beside the pool, which closes its own when they idle or age; it
 // lasts until it is released or lost. That it was lost shows when a name is
 // taken the next time, which takes that one anew unless another was faster.
-type name struct {
+type Name struct {
 	cfg  *pgx.ConnConfig
 	turn chan struct{} // full while somebody uses conn
 	conn *pgx.Conn     // nil until the first name is taken
 }
 
-func newName(cfg *pgx.ConnConfig) name {
+// NewName returns a name that is not taken yet, by way of connections like cfg's.
+func NewName(cfg *pgx.ConnConfig) Name {
 	cfg = cfg.Copy()
 	cfg.RuntimeParams["lock_timeout"], cfg.RuntimeParams["statement_timeout"] = nameTimeout, "0"
-	return name{cfg: cfg, turn: make(chan struct{}, 1)}
+	return Name{cfg: cfg, turn: make(chan struct{}, 1)}
 }
 
-// take makes node's name in a schema this store's alone. store.ErrNameInUse if
-// another session has it.
-func (n *name) take(ctx context.Context, node, schema string) error {
+// Take makes node's name in a place, a schema or what else its rows are in, this
+// store's alone. store.ErrNameInUse if another session has it.
+func (n *Name) Take(ctx context.Context, node, place string) error {
 	select {
 	case n.turn <- struct{}{}:
 		defer func() { <-n.turn }()
@@ -46,14 +51,14 @@ func (n *name) take(ctx context.Context, node, schema string) error {
 		return err
 	}
 	// A session may take a lock many times; it has it until it ends.
-	_, err := n.conn.Exec(ctx, "SELECT pg_advisory_lock(hashtextextended($1, $2))", node+"/"+schema, lockClass)
-	if locked(err) {
+	_, err := n.conn.Exec(ctx, "SELECT pg_advisory_lock(hashtextextended($1, $2))", node+"/"+place, lockClass)
+	if Locked(err) {
 		return store.ErrNameInUse
 	}
 	return err
 }
 
-func (n *name) connect(ctx context.Context) error {
+func (n *Name) connect(ctx context.Context) error {
 	if n.conn != nil {
 		if err := n.conn.Ping(ctx); err == nil || !n.conn.IsClosed() {
 			return err
@@ -74,8 +79,8 @@ func (n *name) connect(ctx context.Context) error {
 	return nil
 }
 
-// release lets go of what was taken. Nobody may be taking anything.
-func (n *name) release() error {
+// Release lets go of what was taken. Nobody may be taking anything.
+func (n *Name) Release() error {
 	if n.conn == nil {
 		return nil
 	}

@@ -1,0 +1,140 @@
+// Package mapped keeps streams in an application's own tables in PostgreSQL: a
+// message table whose rows the application makes, one for each stream that it
+// will open, and a chunk table beside it. Tables names them; Tables.DDL makes the
+// chunk table.
+//
+// What a stream does to its message is to set status and length while it lives,
+// and body, status, length and error at its end; a checkpoint is a chunk row. All
+// else in the row is the application's, which may lock it as it likes: a call
+// that finds it locked answers store.ErrBusy, an append at once, others within a
+// second. A message can be opened when its length is 0, its body empty, no chunk
+// of it left, and its status not streaming; one that is not of plane's words, NULL
+// included, counts as pending.
+//
+// Columns that are not named cost what they are for:
+//
+//   - host holds the owner token, which every write is guarded by. Without it
+//     writes are guarded by the length and the status alone: still one of many
+//     opens wins, and a repeat adds nothing, but a writer that was paused while
+//     its message was ended and opened anew could write to it where the lengths
+//     agree; and what a node leaves streaming when it dies stays so until the
+//     application ends it.
+//   - cancel is the cancel flag. Without it there is nothing that a Cancel could
+//     set, and it answers store.ErrNoCancel.
+//   - error takes the message of a stream that failed. Without it only the status
+//     says so.
+//
+// There is no place for a claim's producer and meta, nor for times: a
+// store.Stream has none of them. The epoch is kept in the owner token; without a
+// host column it is always 1.
+package mapped
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"rillkeep.dev/rillkeep/plane"
+	"rillkeep.dev/rillkeep/store"
+	"rillkeep.dev/rillkeep/store/internal/pg"
+	"rillkeep.dev/rillkeep/store/internal/rows"
+)
+
+// Store is a store.Store in an application's tables. Lists are in the order of
+// the key column, whose collation decides; they hold every message, whether or
+// not it ever was a stream.
+type Store struct {
+	pool  *pgxpool.Pool
+	table string // the message table, with its schema
+	has   Tables // which columns there are
+	key   found  // the message table's key
+	stmt  statements
+	name  pg.Name
+	calls rows.Calls // the pool itself knows those under way that use it
+
+	mu     sync.Mutex       // guards below
+	doubts map[string]doubt // claims of a table without tokens, by id
+}
+
+var _ store.Store = (*Store)(nil)
+
+// Open connects to the database of url, as postgres.Open does, and looks whether
+// its tables are what t says. If not it answers a plane.ErrConfig that lists every
+// fault and how to mend it. Nothing is created.
+func Open(ctx context.Context, url string, t Tables) (*Store, error) {
+	t = t.withDefaults()
+	if err := refusal(t.check()); err != nil {
+		return nil, err
+	}
+	pool, err := pg.Pool(ctx, url)
+	if err != nil {
+		return nil, err
+	}
+	s, err := newStore(ctx, pool, t)
+	if err != nil {
+		pool.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func newStore(ctx context.Context, pool *pgxpool.Pool, t Tables) (*Store, error) {
+	l, err := lookUp(ctx, pool, t)
+	if errors.Is(err, plane.ErrConfig) {
+		return nil, err
+	}
+	if err != nil {
+		return nil, pg.Failed(ctx, err, "open tables of the application")
+	}
+	return &Store{
+		pool: pool, table: l.message.sql(), has: t, key: l.message.columns[t.Key], stmt: l.statements(),
+		name: pg.NewName(pool.Config().ConnConfig), doubts: make(map[string]doubt),
+	}, nil
+}
+
+// Ping reports whether the database answers.
+func (s *Store) Ping(ctx context.Context) error {
+	if err := s.pool.Ping(ctx); err != nil {
+		return pg.Failed(ctx, err, "ping database")
+	}
+	return nil
+}
+
+// Close waits for calls under way and closes the connections. See store.Store.
+func (s *Store) Close(ctx context.Context) error {
+	return s.calls.Close(ctx, func() error {
+		s.pool.Close()
+		return s.name.Release() // when nothing is written any more
+	})
+}
+
+// known reports whether id can be a key at all. A uuid has many spellings; a
+// stream has one name.
+func (s *Store) known(id string) bool { return !s.key.uuid() || canonical(id) }
+
+// canonical reports whether id is a uuid as PostgreSQL writes it.
+func canonical(id string) bool {
+	if len(id) != len("00000000-0000-0000-0000-000000000000") {
+		return false
+	}
+	for n := range len(id) {
+		hyphen := n == 8 || n == 13 || n == 18 || n == 23
+		digit := id[n] >= '0' && id[n] <= '9' || id[n] >= 'a' && id[n] <= 'f'
+		if hyphen && id[n] != '-' || !hyphen && !digit {
+			return false
+		}
+	}
+	return true
+}
+
+// row runs a statement that answers rows.Columns, for the row of id.
+func (s *Store) row(ctx context.Context, sql, id string, args ...any) (row plane.Row, err error) {
+	if !s.known(id) {
+		return row, fmt.Errorf("%w: its key would be a uuid", plane.ErrNotFound)
+	}
+	err = rows.Scan(s.pool.QueryRow(ctx, sql, append([]any{id}, args...)...), &row, nil)
+	return row, err
+}

@@ -1,0 +1,231 @@
+package mapped
+
+import "strings"
+
+// The SQL is written with names in braces, which statements puts in: a table, a
+// column by its role, or a part that depends on what columns there are. Every
+// parameter has its type written out, since a column's might be another.
+//
+// As in package postgres nothing that writes waits for a row that somebody else
+// has locked, and a row is locked before it is compared, so that of two writes
+// that overlap in time the second compares with what the first left.
+const (
+	// rowSQL is a plane.Row of m, as rows.Scan reads it. What is none of Rillkeep's
+	// words counts as pending.
+	rowSQL = `
+		coalesce(m.{seq}, 0)::bigint AS seq,
+		CASE WHEN m.{status} IN ('streaming', 'complete', 'cancelled', 'error', 'interrupted') THEN m.{status}::text ELSE 'pending' END AS status,
+		{cancelled} AS cancel, {token} AS token, {epoch} AS epoch, {message of error} AS error`
+
+	// elseRowSQL completes a write u that answers whether it was applied and the
+	// row: if it was not, the row as it was when the statement began.
+	elseRowSQL = `
+		SELECT true, u.* FROM u
+		UNION ALL
+		SELECT false, {row} FROM {messages} m WHERE m.{id} = {key} AND NOT EXISTS (SELECT FROM u)`
+
+	// openSQL: $1 id, with a host column $2 node/incarnation. A row is free to be
+	// claimed if nothing is left of an earlier stream.
+	openSQL = `
+		WITH free AS (
+			SELECT FROM {messages} m
+			WHERE m.{id} = {key} AND {vacant} AND NOT EXISTS (SELECT FROM {chunks} c WHERE c.{stream} = {chunk's key})
+			FOR NO KEY UPDATE NOWAIT
+		), u AS (
+			UPDATE {messages} m SET {status} = 'streaming'{claim}
+			WHERE m.{id} = {key} AND {vacant} AND EXISTS (SELECT FROM free)
+			RETURNING {row}
+		)` + elseRowSQL
+
+	// vacantSQL: status NULL is as good as pending.
+	vacantSQL = `m.{status} IS DISTINCT FROM 'streaming' AND m.{seq} = 0 AND coalesce(m.{body}, '') = ''`
+
+	// foundSQL: $1 id. A rows.Found, and the transaction that wrote the row.
+	foundSQL = `
+		SELECT {row}, m.{seq} IS NULL,
+			coalesce(m.{body}, '') <> '' OR EXISTS (SELECT FROM {chunks} c WHERE c.{stream} = {chunk's key}), m.xmin::text
+		FROM {messages} m WHERE m.{id} = {key}`
+
+	// appendSQL: $1 id, $2 token, $3 from, $4 seq, $5 text.
+	appendSQL = `
+		WITH found AS (
+			SELECT {row}, m.{seq} = $3::bigint AND {owned} AND m.{status} = 'streaming' AS fits
+			FROM {messages} m WHERE m.{id} = {key} FOR NO KEY UPDATE NOWAIT
+		), u AS (
+			UPDATE {messages} m SET {seq} = $4::bigint WHERE m.{id} = {key} AND (SELECT fits FROM found)
+		), i AS (
+			INSERT INTO {chunks} ({chunk}, {stream}, {end}, {text})
+			SELECT $1::text || ':' || $4::bigint, {chunk's key}, $4::bigint, $5::text FROM found WHERE fits
+		)
+		SELECT CASE WHEN fits THEN $4::bigint ELSE seq END, status, cancel, token, epoch, error FROM found`
+
+	// appendAllSQL is appendSQL over arrays, of as many streams: one row each with
+	// its id first, but for those that are locked by others or not there.
+	appendAllSQL = `
+		WITH slice AS (
+			SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::text[]) AS s (id, token, start, stop, text)
+		), found AS (
+			SELECT s.id, s.stop, s.text, {row}, m.{seq} = s.start AND {owned by s} AND m.{status} = 'streaming' AS fits
+			FROM slice s JOIN {messages} m ON m.{id} = {key of s}
+			ORDER BY m.{id} FOR NO KEY UPDATE OF m SKIP LOCKED
+		), u AS (
+			UPDATE {messages} m SET {seq} = s.stop FROM found s WHERE m.{id} = {key of s} AND s.fits
+		), i AS (
+			INSERT INTO {chunks} ({chunk}, {stream}, {end}, {text})
+			SELECT s.id || ':' || s.stop, {chunk's key of s}, s.stop, s.text FROM found s WHERE s.fits
+		)
+		SELECT id, CASE WHEN fits THEN stop ELSE seq END, status, cancel, token, epoch, error FROM found`
+
+	// cancelSQL: $1 id.
+	cancelSQL = `
+		WITH found AS (
+			SELECT {row}, NOT {cancelled} AND {not ended} AS fits
+			FROM {messages} m WHERE m.{id} = {key} FOR NO KEY UPDATE NOWAIT
+		), u AS (
+			UPDATE {messages} m SET {cancel} = true WHERE m.{id} = {key} AND (SELECT fits FROM found)
+		)
+		SELECT seq, status, cancel OR fits, token, epoch, error FROM found`
+
+	notEndedSQL = `coalesce(m.{status} NOT IN ('complete', 'cancelled', 'error', 'interrupted'), true)`
+
+	// lockSQL: $1 id, $2 token, $3 from, $4 seq. A seal takes the lock in a statement
+	// of its own: the next one sees the chunks of an append that was committed
+	// until now.
+	lockSQL = `
+		SELECT {row} FROM {messages} m
+		WHERE m.{id} = {key} AND {owned} AND {within} AND m.{status} = 'streaming' FOR NO KEY UPDATE NOWAIT`
+
+	// sealSQL: as lockSQL, and $5 body, $6 status, with an error column $7 error.
+	sealSQL = `
+		WITH u AS (
+			UPDATE {messages} m
+			SET {body} = $5::text, {seq} = $4::bigint{ending},
+				{status} = (CASE WHEN {cancelled} AND $6::text = 'complete' THEN 'cancelled' ELSE $6::text END){as status}
+			WHERE m.{id} = {key} AND {owned} AND {within} AND m.{status} = 'streaming'
+			RETURNING {row}
+		), d AS (
+			DELETE FROM {chunks} c USING u WHERE c.{stream} = {chunk's key}
+		)` + elseRowSQL
+
+	// piecesSQL: $1 id. All of the text.
+	piecesSQL = `
+		SELECT coalesce(m.{body}, ''), c.ends, c.texts
+		FROM {messages} m, LATERAL (
+			SELECT array_agg(k.{end}::bigint ORDER BY k.{end}) AS ends, array_agg(k.{text} ORDER BY k.{end}) AS texts
+			FROM {chunks} k WHERE k.{stream} = {chunk's key}
+		) c
+		WHERE m.{id} = {key}`
+
+	// pageSQL: $1 id, $2 from, $3 limit. Of a body that is the whole text and has no
+	// character beyond the first 65,536, where characters and offsets count the
+	// same, what the page holds; else all of it. Of the chunks those from the one
+	// that holds $2 to the one that holds $2+$3.
+	pageSQL = `
+		SELECT {row}, {has error}, CASE WHEN b.plain THEN $2::bigint ELSE 0 END,
+			CASE WHEN b.plain THEN substr(m.{body}, least($2::bigint, m.{seq})::int + 1, $3::bigint::int + 1) ELSE coalesce(m.{body}, '') END,
+			c.ends, c.texts
+		FROM {messages} m,
+			LATERAL (SELECT NOT {not ended} AND length(m.{body}) = m.{seq} AS plain) b,
+			LATERAL (
+				SELECT array_agg(k.{end}::bigint ORDER BY k.{end}) AS ends, array_agg(k.{text} ORDER BY k.{end}) AS texts
+				FROM {chunks} k
+				WHERE k.{stream} = {chunk's key} AND k.{end} > $2::bigint AND k.{end} <= coalesce(
+					(SELECT min(l.{end}) FROM {chunks} l WHERE l.{stream} = {chunk's key} AND l.{end} >= $2::bigint + $3::bigint),
+					9223372036854775807)
+			) c
+		WHERE m.{id} = {key}`
+
+	// interruptSQL: $1 id, $2 token. For a text with a hole, whose pieces are better
+	// left as they are.
+	interruptSQL = `
+		UPDATE {messages} m SET {status} = 'interrupted'
+		WHERE m.{id} = {key} AND {owned} AND m.{status} = 'streaming'`
+
+	// orphansSQL: $1 ids after, "" for all; $2 and $3 as rows.Orphans gives them.
+	orphansSQL = `
+		SELECT m.{id}::text, m.{host} FROM {messages} m
+		WHERE m.{status} = 'streaming' AND ($1::text = '' OR m.{id} > {key or none})
+			AND starts_with(m.{host}, $2::text) AND NOT starts_with(m.{host}, $3::text)
+		ORDER BY m.{id} LIMIT 100`
+
+	readSQL = `SELECT {row} FROM {messages} m WHERE m.{id} = {key}`
+	getSQL  = `SELECT m.{id}::text, {row}, {has error} FROM {messages} m WHERE m.{id} = {key}`
+	listSQL = `SELECT m.{id}::text, {row}, {has error} FROM {messages} m WHERE m.{id} IS NOT NULL`
+)
+
+// statements are the SQL of one pair of tables. cancel and orphans are only for
+// those with the columns.
+type statements struct {
+	open, found, append, appendAll, cancel, lock, seal, pieces, page, interrupt, orphans, read, get, list string
+}
+
+// statements writes the SQL.
+func (l *layout) statements() statements {
+	parts, names := l.parts(), l.columnNames()
+	put := func(sql string) string { return names.Replace(parts.Replace(sql)) }
+	return statements{
+		open: put(openSQL), found: put(foundSQL), append: put(appendSQL), appendAll: put(appendAllSQL), cancel: put(cancelSQL),
+		lock: put(lockSQL), seal: put(sealSQL), pieces: put(piecesSQL), page: put(pageSQL),
+		interrupt: put(interruptSQL), orphans: put(orphansSQL), read: put(readSQL), get: put(getSQL), list: put(listSQL),
+	}
+}
+
+// parts puts in what depends on which columns there are; those have names in
+// braces themselves.
+func (l *layout) parts() *strings.Replacer {
+	one := func(there bool, sql, without string) string {
+		if there {
+			return sql
+		}
+		return without
+	}
+	host, cancel, message := l.names.Host != "", l.names.Cancel != "", l.names.Error != ""
+	cancelled := one(cancel, "coalesce(m.{cancel}, false)", "false")
+	token := one(host, "coalesce(m.{host}, '')", "''")
+	// The epoch is what an owner token ends in. Without one the only one is the first.
+	epoch := one(host, "coalesce(substring(m.{host} FROM '/([0-9]{1,18})$')::bigint, 0)", "1::bigint")
+	text := one(message, "coalesce(m.{error}, '')", "''")
+	row := strings.NewReplacer("{cancelled}", cancelled, "{token}", token, "{epoch}", epoch, "{message of error}", text).Replace(rowSQL)
+	claim := one(host, ", {host} = $2::text || '/' || ("+epoch+" + 1)", "") +
+		one(cancel, ", {cancel} = "+cancelled+" AND "+notEndedSQL, "") + one(message, ", {error} = NULL", "")
+	return strings.NewReplacer(
+		"{row}", row, "{vacant}", vacantSQL, "{not ended}", notEndedSQL, "{cancelled}", cancelled, "{claim}", claim,
+		"{ending}", one(message, ", {error} = $7::text", ""),
+		"{has error}", one(message, "m.{error} IS NOT NULL", "false"),
+		"{owned}", one(host, "m.{host} = $2::text", "$2::text IS NOT NULL"),
+		"{owned by s}", one(host, "m.{host} = s.token", "true"),
+		// Without tokens it is the length that tells a seal of this stream.
+		"{within}", one(host, "$3::bigint <= $4::bigint", "m.{seq} BETWEEN $3::bigint AND $4::bigint"),
+	)
+}
+
+// columnNames puts in the names of tables and columns, and the types that are
+// theirs.
+func (l *layout) columnNames() *strings.Replacer {
+	pairs := []string{"{messages}", l.message.sql(), "{chunks}", l.chunks.sql()}
+	for _, c := range l.names.columns() {
+		brace := "{" + c.role.name + "}"
+		switch {
+		case c.role.chunks && c.role.name == "id":
+			brace = "{chunk}"
+		case c.role.chunks && c.role.name == "seq":
+			brace = "{end}"
+		}
+		pairs = append(pairs, brace, quote(*c.name))
+	}
+	as := func(c found) string {
+		if c.uuid() {
+			return "::uuid"
+		}
+		return ""
+	}
+	key, stream := as(l.message.columns[l.names.Key]), as(l.chunks.columns[l.names.ChunkStream])
+	status := ""
+	if c := l.message.columns[l.names.Status]; c.enum() {
+		status = "::" + c.TypeName
+	}
+	return strings.NewReplacer(append(pairs,
+		"{key}", "$1::text"+key, "{key or none}", "nullif($1::text, '')"+key, "{key of s}", "s.id"+key,
+		"{chunk's key}", "$1::text"+stream, "{chunk's key of s}", "s.id"+stream, "{as status}", status,
+	)...)
+}
