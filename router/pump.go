@@ -50,6 +50,22 @@ func (r *Router) pump(c echo.Context) error {
 	return nil
 }
 
+// duplex lets a request be answered before its body has ended, which for a long
+// one may be never; also with a refusal.
+func duplex(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		// Fails where the protocol is full duplex anyway.
+		_ = http.NewResponseController(c.Response()).EnableFullDuplex()
+		// What is left of a body that was not read to its end is no next request.
+		c.Response().Header().Set("Connection", "close")
+		err := next(c)
+		if err != nil {
+			readUntil(c, time.Now().Add(lastWord))
+		}
+		return err
+	}
+}
+
 // pump is one long request of a producer. Its goroutine reads the body; a
 // second one, which serve waits for, writes acknowledgements.
 type pump struct {
@@ -60,15 +76,11 @@ type pump struct {
 }
 
 func (p pump) serve(req *http.Request, from int64, parse func(context.Context, io.Reader) iter.Seq2[string, error]) {
-	// Fails where the protocol is full duplex anyway.
-	_ = p.control.EnableFullDuplex()
 	_ = p.control.SetReadDeadline(time.Time{})
 	_ = p.control.SetWriteDeadline(time.Time{})
 	p.w.Header().Set("Content-Type", typeNDJSON)
 	p.w.Header().Set("Cache-Control", "no-store")
 	p.w.Header().Set("X-Accel-Buffering", "no")
-	// What is left of a body that was not read to its end is no next request.
-	p.w.Header().Set("Connection", "close")
 	// The head goes with the first line: a client that asks whether to send its
 	// body at all would get no answer to that after a head.
 

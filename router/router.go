@@ -139,7 +139,7 @@ func (r *Router) routes() {
 	stream(http.MethodGet, "", r.read, auth.Read)
 	stream(http.MethodPost, "", r.open, auth.Write)
 	stream(http.MethodPost, "/append", r.append, auth.Write)
-	stream(http.MethodPost, "/pump", r.pump, auth.Write)
+	e.POST("/v1/streams/:id/pump", r.pump, duplex, r.named, r.allow(auth.Write))
 	stream(http.MethodPost, "/flush", r.flush, auth.Write)
 	stream(http.MethodPost, "/close", r.close, auth.Write)
 	stream(http.MethodPost, "/fail", r.fail, auth.Write)

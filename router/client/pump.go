@@ -37,7 +37,7 @@ func (e *SourceError) Unwrap() error { return e.Err }
 // Pump sends the deltas of source, of any size and the first one at offset from,
 // in one long request. It returns the last acknowledgement, and leaves the
 // stream open. An Ack that says Cancelled, and no error, means that the stream
-// was asked to stop. An error is the source's, a *SourceError, or that of the
+// was asked to stop; if before the pump began, it took nothing. An error is the source's, a *SourceError, or that of the
 // server or the way there: then the Ack is the last that came, and the rest of
 // what was sent may have arrived or not.
 //
@@ -68,6 +68,9 @@ func (c *Client) Pump(
 	cancel()
 	_ = body.Close() // a PipeReader's Close has no error
 	sending.Wait()
+	if errors.Is(err, plane.ErrCancelled) {
+		ack, err = wire.Ack{Seq: from, Cancelled: true}, nil
+	}
 	if err == nil && !ack.Cancelled && failed != nil {
 		err = &SourceError{failed}
 	}

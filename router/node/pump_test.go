@@ -291,6 +291,61 @@ func TestAClientsPumpStopsItsSourceWhenTheStreamIsStopped(t *testing.T) {
 	}
 }
 
+// A body that goes on and says nothing keeps no answer back.
+func TestARefusedPumpIsToldSoThoughItsBodyIsOpen(t *testing.T) {
+	t.Parallel()
+	k := newKeys(t)
+	keyed := openNode(t, node.Config{Keys: k.Keys})
+	policy := plane.DefaultPolicy()
+	policy.CancelGrace = time.Minute
+	n := openNode(t, node.Config{Policy: policy})
+	for _, id := range []string{"ended", "stopped and ended", "live"} {
+		n.open(id)
+	}
+	n.seal("ended")
+	for _, action := range []string{"cancel", "close"} {
+		if a := n.do(http.MethodPost, path("stopped and ended", action), ""); a.status/100 != 2 {
+			t.Fatal(a)
+		}
+	}
+	for _, stopped := range []string{"stopped", "stopped through the client"} {
+		n.open(stopped)
+		if _, err := n.client.Cancel(t.Context(), stopped); err != nil {
+			t.Fatal(err)
+		}
+	}
+	quiet := func(ctx context.Context) iter.Seq2[string, error] {
+		return func(func(string, error) bool) { <-ctx.Done() }
+	}
+	ack, err := n.client.Pump(t.Context(), "stopped through the client", 0, quiet, nil)
+	if err != nil || ack != (wire.Ack{Cancelled: true}) {
+		t.Errorf("the client: %+v, %v", ack, err)
+	}
+	for name, c := range map[string]struct {
+		node            *running
+		id, query, kind string
+		want            string
+	}{
+		"no such stream":   {n, "none", "", "application/x-ndjson", "404 Not Found"},
+		"ended":            {n, "ended", "", "application/x-ndjson", "409 Conflict"},
+		"stopped":          {n, "stopped and ended", "", "application/x-ndjson", "409 Conflict"},
+		"another type":     {n, "live", "", "text/html", "415 Unsupported Media Type"},
+		"no offset":        {n, "live", "from=x", "application/x-ndjson", "400 Bad Request"},
+		"no token":         {keyed, "live", "", "application/x-ndjson", "401 Unauthorized"},
+		"no stream's name": {n, strings.Repeat("x", 300), "", "application/x-ndjson", "400 Bad Request"},
+	} {
+		began := time.Now()
+		p := c.node.pump(c.id, c.query, c.kind)
+		p.piece("{\"text\":\"text\"}\n")
+		if head := p.head(); head[0] != "HTTP/1.1 "+c.want {
+			t.Errorf("%s: %q", name, head)
+		}
+		if took := time.Since(began); took > patience/3 {
+			t.Errorf("%s: it took %v", name, took)
+		}
+	}
+}
+
 func TestWhatIsLeftOfAPumpsBodyIsNoRequest(t *testing.T) {
 	t.Parallel()
 	n := openNode(t, node.Config{})
