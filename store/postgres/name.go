@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"rillkeep.dev/rillkeep/plane"
 	"rillkeep.dev/rillkeep/store"
 )
 
@@ -22,9 +23,10 @@ const releaseTimeout = 5 * time.Second
 // lasts until it is released or lost. That it was lost shows when a name is
 // taken the next time, which takes that one anew unless another was faster.
 type name struct {
-	cfg  *pgx.ConnConfig
-	turn chan struct{} // full while somebody uses conn
-	conn *pgx.Conn     // nil until the first name is taken
+	cfg     *pgx.ConnConfig
+	nowhere bool          // there is no way to a session of our own
+	turn    chan struct{} // full while somebody uses conn
+	conn    *pgx.Conn     // nil until the first name is taken
 }
 
 func newName(cfg *pgx.ConnConfig) name {
@@ -36,6 +38,9 @@ func newName(cfg *pgx.ConnConfig) name {
 // take makes node's name in a schema this store's alone. store.ErrNameInUse if
 // another session has it.
 func (n *name) take(ctx context.Context, node, schema string) error {
+	if n.nowhere {
+		return fmt.Errorf("%w: the database's URL leads to a pooler: a node's name needs a direct URL as well", plane.ErrConfig)
+	}
 	select {
 	case n.turn <- struct{}{}:
 		defer func() { <-n.turn }()

@@ -6,20 +6,21 @@
 // what else writes within a second, and keeps no connection meanwhile.
 //
 // Beside its pool a store has one connection of its own, from the first
-// Interrupt on, whose session holds the node's name: a pooler in between must
-// leave sessions whole.
+// Interrupt on, whose session holds the node's name. A pooler that gives sessions
+// away between transactions, such as PgBouncer, may carry all but that: see
+// Config.DirectURL.
+//
+// Where connections to the server are lost, as in a failover, the next call has a
+// fresh one; no call is repeated here. What the server refuses for good, because
+// a constraint was added or a right is missing, is plane.ErrBroken.
 package postgres
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"rillkeep.dev/rillkeep/store"
@@ -30,26 +31,12 @@ import (
 type Config struct {
 	// Schema holds the tables. "" means rillkeep.
 	Schema string
-}
 
-// defaults are session settings for connections whose URL does not set them. A
-// call gives up at its context's deadline and cancels its statement; the other
-// timeouts are for what the server would not hear of. lock_timeout bounds what
-// NOWAIT does not: it is short, since who waits keeps a connection from others,
-// and long enough for the locks that the server itself takes in passing.
-var defaults = map[string]string{
-	"application_name":                    "rillkeep",
-	"statement_timeout":                   "30s",
-	"lock_timeout":                        "100ms",
-	"idle_in_transaction_session_timeout": "30s",
-	"tcp_keepalives_idle":                 "10", // with the next two: the locks of a machine that is gone last half a minute
-	"tcp_keepalives_interval":             "5",
-	"tcp_keepalives_count":                "3",
+	// DirectURL is a way to the same database past a pooler, for what needs a
+	// session of its own: the node's name. "" means the store's URL, which then
+	// must not lead to a pooler that takes sessions apart.
+	DirectURL string
 }
-
-// defaultConns is how many connections a pool has at most unless its URL has
-// pool_max_conns: more do not make checkpoints faster.
-const defaultConns = 8
 
 // Store is a store.Store in PostgreSQL.
 type Store struct {
@@ -65,10 +52,32 @@ var _ store.Store = (*Store)(nil)
 
 // Open connects to the database of url, a postgres:// URL or a keyword string
 // as libpq takes them, with pgx's pool_* settings; and brings its tables up to
-// this release. It fails unless that is done before ctx ends. No error that it
-// or the store answers shows the URL.
+// this release. It fails unless that is done before ctx ends, with
+// plane.ErrConfig if the URL is none. No error that it or the store answers shows
+// the URL.
 func Open(ctx context.Context, url string, cfg Config) (*Store, error) {
-	pc, err := parse(url)
+	s, err := open(ctx, url, cfg.Schema, false)
+	pooled := pooler(err)
+	if pooled {
+		s, err = open(ctx, url, cfg.Schema, true)
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.name.nowhere = pooled && cfg.DirectURL == ""
+	if cfg.DirectURL != "" {
+		direct, err := parse(cfg.DirectURL, false)
+		if err != nil {
+			s.pool.Close()
+			return nil, fmt.Errorf("direct URL: %w", err)
+		}
+		s.name = newName(direct.ConnConfig)
+	}
+	return s, nil
+}
+
+func open(ctx context.Context, url, schema string, pooled bool) (*Store, error) {
+	pc, err := parse(url, pooled)
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +85,7 @@ func Open(ctx context.Context, url string, cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open database: %w", err)
 	}
-	s := &Store{pool: pool, schema: cfg.Schema, name: newName(pc.ConnConfig)}
+	s := &Store{pool: pool, schema: schema, name: newName(pc.ConnConfig)}
 	if s.schema == "" {
 		s.schema = "rillkeep"
 	}
@@ -87,40 +96,6 @@ func Open(ctx context.Context, url string, cfg Config) (*Store, error) {
 		return nil, failed(ctx, err, "migrate schema %q", s.schema)
 	}
 	return s, nil
-}
-
-func parse(url string) (*pgxpool.Config, error) {
-	cfg, err := pgxpool.ParseConfig(url)
-	if err != nil {
-		return nil, fmt.Errorf("open database: %s", withoutURL(err))
-	}
-	if !strings.Contains(url, "pool_max_conns") {
-		cfg.MaxConns = defaultConns
-	}
-	for name, value := range defaults {
-		if _, set := cfg.ConnConfig.RuntimeParams[name]; !set {
-			cfg.ConnConfig.RuntimeParams[name] = value
-		}
-	}
-	// A call whose context ends asks the server to stop its statement, so that
-	// the row it holds is free for the repeat.
-	cfg.ConnConfig.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler {
-		return &pgconn.CancelRequestContextWatcherHandler{Conn: conn, DeadlineDelay: time.Second}
-	}
-	return cfg, nil
-}
-
-// withoutURL is what pgx says of a malformed URL without the URL itself, in
-// which it can't always tell where the password is.
-func withoutURL(err error) string {
-	text := err.Error()
-	if cause := errors.Unwrap(err); cause != nil {
-		text = strings.TrimSuffix(text, " ("+cause.Error()+")")
-	}
-	if at := strings.LastIndex(text, "`: "); at >= 0 {
-		return "URL " + text[at+len("`: "):]
-	}
-	return "URL cannot be parsed"
 }
 
 // sql is a statement with the schema's own name in it.

@@ -119,11 +119,15 @@ func locked(err error) bool {
 	return ok && said.Code == lockNotAvailable
 }
 
-// failed says what failed; that a lock was in the way, if so; and that the
-// context had ended, if so: the server then only says that it was asked to stop.
+// failed says what failed; that a lock was in the way, or that trying again can't
+// help, if so; and that the context had ended, if so: the server then only says
+// that it was asked to stop.
 func failed(ctx context.Context, err error, format string, args ...any) error {
-	if locked(err) {
+	switch {
+	case locked(err):
 		err = fmt.Errorf("%w: %w", store.ErrBusy, err)
+	case broken(err):
+		err = fmt.Errorf("%w: %w", plane.ErrBroken, err)
 	}
 	if ended := ctx.Err(); ended != nil && !errors.Is(err, ended) {
 		err = fmt.Errorf("%w: %w", ended, err)

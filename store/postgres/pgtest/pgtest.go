@@ -87,3 +87,19 @@ func withDatabase(tb testing.TB, server, name string) string {
 func socketURL(dir string) string {
 	return fmt.Sprintf("postgres://%s@/postgres?host=%s", superuser, url.QueryEscape(dir))
 }
+
+// Exec runs statements on a connection of their own.
+func Exec(tb testing.TB, server, sql string) {
+	tb.Helper()
+	if err := admin(server, sql); err != nil {
+		tb.Fatalf("%s: %v", sql, err)
+	}
+}
+
+// Terminate ends the sessions that stores have in a URL's database, and returns
+// when they have ended.
+func Terminate(tb testing.TB, server string) {
+	tb.Helper()
+	Exec(tb, server, `SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity
+		WHERE datname = current_database() AND pid <> pg_backend_pid() AND application_name = 'rillkeep'`)
+}

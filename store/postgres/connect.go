@@ -1,0 +1,144 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"rillkeep.dev/rillkeep/plane"
+)
+
+// defaults are session settings for connections whose URL does not set them. A
+// call gives up at its context's deadline and cancels its statement; the other
+// timeouts are for what the server would not hear of. lock_timeout bounds what
+// NOWAIT does not: it is short, since who waits keeps a connection from others,
+// and long enough for the locks that the server itself takes in passing.
+var defaults = map[string]string{
+	"statement_timeout":                   "30s",
+	"lock_timeout":                        "100ms",
+	"idle_in_transaction_session_timeout": "30s",
+	"tcp_keepalives_idle":                 "10", // with the next two: the locks of a machine that is gone last half a minute
+	"tcp_keepalives_interval":             "5",
+	"tcp_keepalives_count":                "3",
+}
+
+// What else the URL may say otherwise.
+const (
+	defaultName    = "rillkeep"      // application_name
+	defaultConns   = 8               // pool_max_conns: more do not make checkpoints faster
+	defaultConnect = 5 * time.Second // connect_timeout: who hangs in one keeps a place in the pool
+)
+
+// parse is the configuration of url. With a pooler that gives each transaction
+// another session it is without settings of ours, and prepares no statement for
+// later; what the URL itself asks for stays, and may be refused.
+func parse(url string, pooled bool) (*pgxpool.Config, error) {
+	cfg, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, fmt.Errorf("%w: open database: %s", plane.ErrConfig, withoutURL(err))
+	}
+	if !strings.Contains(url, "pool_max_conns") {
+		cfg.MaxConns = defaultConns
+	}
+	conn := cfg.ConnConfig
+	if conn.ConnectTimeout == 0 {
+		conn.ConnectTimeout = defaultConnect
+	}
+	if _, set := conn.RuntimeParams["application_name"]; !set {
+		conn.RuntimeParams["application_name"] = defaultName
+	}
+	for name, value := range defaults {
+		if _, set := conn.RuntimeParams[name]; !set && !pooled {
+			conn.RuntimeParams[name] = value
+		}
+	}
+	if pooled && conn.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement {
+		conn.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
+	}
+	// A call whose context ends asks the server to stop its statement, so that
+	// the row it holds is free for the repeat.
+	conn.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler {
+		return &pgconn.CancelRequestContextWatcherHandler{Conn: conn, DeadlineDelay: time.Second}
+	}
+	conn.OnPgError = func(_ *pgconn.PgConn, said *pgconn.PgError) bool { return usable(said) }
+	fresh := new(freshness)
+	cfg.AfterConnect, conn.Tracer = fresh.born, fresh
+	return cfg, nil
+}
+
+// withoutURL is what pgx says of a malformed URL without the URL itself, in
+// which it can't always tell where the password is.
+func withoutURL(err error) string {
+	text := err.Error()
+	if cause := errors.Unwrap(err); cause != nil {
+		text = strings.TrimSuffix(text, " ("+cause.Error()+")")
+	}
+	if at := strings.LastIndex(text, "`: "); at >= 0 {
+		return "URL " + text[at+len("`: "):]
+	}
+	return "URL cannot be parsed"
+}
+
+// usable reports whether a connection is of use after an error: not one that the
+// server ends, and not one to a server that takes no writes, such as a primary
+// that has become a standby.
+func usable(said *pgconn.PgError) bool {
+	const readOnly = "25006"
+	return !strings.EqualFold(said.Severity, "FATAL") && said.Code != readOnly
+}
+
+// freshness lets go of a pool's connections when one of them is lost: after a
+// failover all are, and each would fail a call to say so. It sees a pool's
+// connections come and go.
+type freshness struct{ generation atomic.Int64 }
+
+// generation is where a connection keeps the generation it is of.
+const generation = "rillkeep generation"
+
+func (f *freshness) born(_ context.Context, conn *pgx.Conn) error {
+	conn.PgConn().CustomData()[generation] = f.generation.Load()
+	return nil
+}
+
+// TraceRelease sees a connection come back. Of one generation the first that is
+// lost makes all of them go; those in use go when they come back.
+func (f *freshness) TraceRelease(pool *pgxpool.Pool, data pgxpool.TraceReleaseData) {
+	of, _ := data.Conn.PgConn().CustomData()[generation].(int64)
+	if data.Conn.IsClosed() && f.generation.CompareAndSwap(of, of+1) {
+		pool.Reset()
+	}
+}
+
+// TraceQueryStart and TraceQueryEnd make freshness a tracer.
+func (*freshness) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+	return ctx
+}
+func (*freshness) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+// pooler reports whether err is a pooler's, which knows no session settings.
+func pooler(err error) bool {
+	const protocolViolation = "08P01"
+	said, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && said.Code == protocolViolation && strings.Contains(said.Message, "unsupported startup parameter")
+}
+
+// broken reports whether the server refused what it would refuse again.
+func broken(err error) bool {
+	said, ok := errors.AsType[*pgconn.PgError](err)
+	if !ok || len(said.Code) != 5 {
+		return false
+	}
+	switch said.Code[:2] {
+	case "22", "23", "42": // data, constraints, names and rights
+		return true
+	}
+	return false
+}
