@@ -75,16 +75,23 @@ func parse(url string, pooled bool) (*pgxpool.Config, error) {
 }
 
 // withoutURL is what pgx says of a malformed URL without the URL itself, in
-// which it can't always tell where the password is.
+// which it can't always tell where the password is. The cause may quote from it,
+// unless it is about the files of TLS.
 func withoutURL(err error) string {
-	text := err.Error()
-	if cause := errors.Unwrap(err); cause != nil {
+	const aboutTLS = "failed to configure TLS"
+	text, cause := err.Error(), errors.Unwrap(err)
+	if cause != nil {
 		text = strings.TrimSuffix(text, " ("+cause.Error()+")")
 	}
-	if at := strings.LastIndex(text, "`: "); at >= 0 {
-		return "URL " + text[at+len("`: "):]
+	at := strings.LastIndex(text, "`: ")
+	if at < 0 {
+		return "URL cannot be parsed"
 	}
-	return "URL cannot be parsed"
+	text = text[at+len("`: "):]
+	if cause != nil && text == aboutTLS {
+		text += ": " + cause.Error()
+	}
+	return "URL: " + text
 }
 
 // usable reports whether a connection is of use after an error: not one that the

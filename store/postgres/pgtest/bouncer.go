@@ -43,9 +43,13 @@ func Bouncer(tb testing.TB, server string) string {
 		tb.Fatal(err)
 	}
 	quote := func(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
+	password := ""
+	if to.Password != "" {
+		password = " password=" + quote(to.Password)
+	}
 	dir := Folder(tb, map[string]string{"pgbouncer.ini": fmt.Sprintf(`
 [databases]
-%s = host=%s port=%d dbname=%s user=%s password=%s
+%s = host=%s port=%d dbname=%s user=%s%s
 [pgbouncer]
 listen_addr = 127.0.0.1
 listen_port = %s
@@ -54,7 +58,7 @@ auth_type = any
 pool_mode = transaction
 default_pool_size = 4
 max_client_conn = 200
-`, to.Database, quote(to.Host), to.Port, quote(to.Database), quote(to.User), quote(to.Password), port)})
+`, to.Database, quote(to.Host), to.Port, quote(to.Database), quote(to.User), password, port)})
 
 	cmd := exec.Command("/bin/sh", "-c", `"$bin" "$dir/pgbouncer.ini" >"$dir/log" 2>&1 & cat >/dev/null; kill -KILL $!`)
 	cmd.Env = append(os.Environ(), "bin="+bin, "dir="+dir)
@@ -84,7 +88,7 @@ max_client_conn = 200
 
 // answering returns when a server that is being started answers.
 func answering(server string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), patience/4)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()

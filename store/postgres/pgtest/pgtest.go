@@ -83,9 +83,16 @@ func withDatabase(tb testing.TB, server, name string) string {
 	return u.String()
 }
 
-// socketURL is the URL of a server that listens in folder dir.
-func socketURL(dir string) string {
-	return fmt.Sprintf("postgres://%s@/postgres?host=%s", superuser, url.QueryEscape(dir))
+// socketURL is the URL of a server that listens in folder dir, for a role that
+// may do all.
+func socketURL(dir string, settings []string) string {
+	u := fmt.Sprintf("postgres://%s@/postgres?host=%s", superuser, url.QueryEscape(dir))
+	for _, setting := range settings {
+		if port, found := strings.CutPrefix(setting, "port="); found {
+			u += "&port=" + port
+		}
+	}
+	return u
 }
 
 // Exec runs statements on a connection of their own.

@@ -20,9 +20,10 @@ import (
 const superuser = "rillkeep"
 
 // Server is a private PostgreSQL server in a temporary folder. It listens on a
-// socket there and on no network.
+// socket there and, unless its settings say otherwise, on no network.
 type Server struct {
 	dir    string
+	url    string
 	keeper *exec.Cmd
 	alive  io.WriteCloser // the keeper's input: it lives as long as this is open
 	said   *bufio.Scanner // the keeper's answers
@@ -57,7 +58,7 @@ func Start(ctx context.Context, settings ...string) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start PostgreSQL: %w", err)
 	}
-	s := &Server{dir: dir}
+	s := &Server{dir: dir, url: socketURL(dir, settings)}
 	if err := s.start(ctx, bin, settings); err != nil {
 		return nil, errors.Join(fmt.Errorf("start PostgreSQL from %s: %w", bin, err), os.RemoveAll(dir))
 	}
@@ -140,7 +141,7 @@ func (s *Server) order(what string) error {
 }
 
 // URL is the URL of the server's own database, for a role that may do all.
-func (s *Server) URL() string { return socketURL(s.dir) }
+func (s *Server) URL() string { return s.url }
 
 // Stop stops the server and removes its folder.
 func (s *Server) Stop() error {
