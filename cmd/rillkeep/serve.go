@@ -22,6 +22,7 @@ type serveCmd struct {
 	Listen   string        `help:"Address to listen on, by default ${default}; beyond loopback only with keys." env:"RILLKEEP_LISTEN" default:"127.0.0.1:8080" placeholder:"HOST:PORT"`
 	Data     string        `help:"Folder of the embedded SQLite store, by default ${default}." env:"RILLKEEP_DATA" default:"data" placeholder:"DIR"`
 	Database string        `help:"postgres:// URL of the store, instead of the embedded one." env:"RILLKEEP_DATABASE" placeholder:"URL"`
+	Direct   string        `help:"postgres:// URL of the same database past a pooler such as PgBouncer, if --database leads to one." name:"direct-database" env:"RILLKEEP_DIRECT_DATABASE" placeholder:"URL"`
 	Name     string        `help:"The node's name among those of one database, the same over restarts; host name and address if not given." env:"RILLKEEP_NAME" placeholder:"NAME"`
 	Keys     string        `help:"File of the keys that verify tokens. Without it everything is allowed, on loopback only." env:"RILLKEEP_KEYS" placeholder:"FILE"`
 	Audience string        `help:"Audience that tokens must be made for, by default ${default}." env:"RILLKEEP_AUDIENCE" default:"rillkeep" placeholder:"NAME"`
@@ -43,7 +44,8 @@ func (serveCmd) Help() string {
 func (s serveCmd) Run(ctx context.Context, con *console) error {
 	log := slog.New(s.handler(con.err))
 	cfg := node.Config{
-		Listen: s.Listen, Data: s.Data, Database: s.Database, Name: s.Name, Audience: s.Audience, Logger: log,
+		Listen: s.Listen, Data: s.Data, Database: s.Database, DirectDatabase: s.Direct, Name: s.Name,
+		Audience: s.Audience, Logger: log,
 	}
 	if s.Keys != "" {
 		keys, err := auth.LoadKeys(s.Keys)
