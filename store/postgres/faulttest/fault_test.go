@@ -150,6 +150,25 @@ var faults = map[string]struct {
 		lasts()
 		s.exec("ALTER DATABASE " + name + " RESET default_transaction_read_only")
 	}},
+	"ends whose answer is lost": {strike: func(s scene) {
+		defer s.proxy.On(pgtest.Every(2, pgtest.Writes), pgtest.CutAfter)()
+		s.stop()
+		lasts()
+	}},
+	"ends without a connection": {strike: func(s scene) {
+		s.proxy.Refuse(true)
+		s.proxy.Cut()
+		s.stop()
+		lasts()
+		s.proxy.Refuse(false)
+	}},
+	"ends in a crash": {server: []string{"fsync=off"}, strike: func(s scene) {
+		s.stop()
+		<-time.After(beat + beat/2)
+		if err := errors.Join(s.server.Down(pgtest.Immediate), s.server.Up()); err != nil {
+			s.t.Error(err)
+		}
+	}},
 	"a constraint that some break": {strike: func(s scene) {
 		s.exec("ALTER TABLE rillkeep.chunks ADD CONSTRAINT good CHECK (stream_id NOT LIKE '%7') NOT VALID")
 		s.othersGoOn('7')

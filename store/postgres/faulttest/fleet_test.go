@@ -46,6 +46,10 @@ type fleet struct {
 	stop    context.CancelFunc
 	work    sync.WaitGroup
 
+	over     context.Context // ends when nothing is looked at any more
+	lookAway context.CancelFunc
+	looking  sync.WaitGroup
+
 	mu     sync.Mutex // guards below
 	rounds []plane.Checkpoint
 }
@@ -70,6 +74,7 @@ func launch(t *testing.T, n int, storeURL, directURL string) *fleet {
 	}
 	f := &fleet{t: t}
 	f.enough, f.stop = context.WithCancel(context.Background())
+	f.over, f.lookAway = context.WithCancel(context.Background())
 	cfg, err := pgxpool.ParseConfig(directURL)
 	if err != nil {
 		t.Fatal(err)
@@ -91,7 +96,9 @@ func launch(t *testing.T, n int, storeURL, directURL string) *fleet {
 	}
 	t.Cleanup(func() {
 		f.stop()
+		f.lookAway()
 		f.work.Wait()
+		f.looking.Wait()
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		if err := errors.Join(f.system.Close(ctx), s.Close(ctx)); err != nil {
@@ -108,7 +115,7 @@ func launch(t *testing.T, n int, storeURL, directURL string) *fleet {
 		f.streams = append(f.streams, mine...)
 		f.work.Go(func() { f.produce(mine) })
 	}
-	f.work.Go(f.watch)
+	f.looking.Go(f.watch)
 	return f
 }
 

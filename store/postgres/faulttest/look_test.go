@@ -88,7 +88,7 @@ func (f *fleet) look(ctx context.Context) bool {
 	return true
 }
 
-// watch looks again and again, until enough was produced.
+// watch looks again and again.
 func (f *fleet) watch() {
 	ticks := time.NewTicker(beat)
 	defer ticks.Stop()
@@ -96,7 +96,7 @@ func (f *fleet) watch() {
 	for {
 		select {
 		case <-ticks.C:
-		case <-f.enough.Done():
+		case <-f.over.Done():
 			if looks == 0 {
 				f.t.Error("the rows were never seen")
 			}
@@ -159,6 +159,8 @@ func (f *fleet) land() {
 		}
 		return true
 	})
+	f.lookAway()
+	f.looking.Wait()
 	if !f.look(f.t.Context()) {
 		f.t.Error("the database does not answer")
 	}
