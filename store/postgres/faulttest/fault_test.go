@@ -1,6 +1,7 @@
 package faulttest_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"testing"
@@ -46,7 +47,7 @@ var faults = map[string]struct {
 		defer s.proxy.On(pgtest.Every(5, pgtest.Writes), pgtest.CutAfter)()
 		lasts()
 	}},
-	"requests of which none is answered": {strike: func(s scene) {
+	"requests of which none is answered": {streams: 16, strike: func(s scene) {
 		defer s.proxy.On(pgtest.Words(), pgtest.CutAfter)()
 		lasts()
 	}},
@@ -247,7 +248,7 @@ func TestStreamsOutliveWhatHappensToTheirDatabase(t *testing.T) {
 				s.url = s.server.URL()
 			}
 			s.proxy = pgtest.NewProxy(t, s.url)
-			s.fleet = launch(t, max(fault.streams, 64), s.proxy.URL()+fault.url, s.url)
+			s.fleet = launch(t, cmp.Or(fault.streams, 64), s.proxy.URL()+fault.url, s.url)
 			s.underway(2)
 			fault.strike(s)
 			lasts() // as in between
