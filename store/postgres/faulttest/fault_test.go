@@ -37,6 +37,7 @@ var faults = map[string]struct {
 	streams int
 	url     string   // settings in the store's URL
 	server  []string // settings of a server of its own; nil takes the shared one
+	pooled  bool     // by way of a pooler
 	strike  func(scene)
 }{
 	"requests that do not arrive": {strike: func(s scene) {
@@ -82,6 +83,12 @@ var faults = map[string]struct {
 		s.proxy.Refuse(false)
 	}},
 	"sessions that are terminated": {strike: func(s scene) {
+		for range 8 {
+			pgtest.Terminate(s.t, s.url)
+			<-time.After(150 * time.Millisecond)
+		}
+	}},
+	"a pooler's sessions that are terminated": {pooled: true, strike: func(s scene) {
 		for range 8 {
 			pgtest.Terminate(s.t, s.url)
 			<-time.After(150 * time.Millisecond)
@@ -248,7 +255,11 @@ func TestStreamsOutliveWhatHappensToTheirDatabase(t *testing.T) {
 				s.url = s.server.URL()
 			}
 			s.proxy = pgtest.NewProxy(t, s.url)
-			s.fleet = launch(t, cmp.Or(fault.streams, 64), s.proxy.URL()+fault.url, s.url)
+			way := s.proxy.URL()
+			if fault.pooled {
+				way = pgtest.Bouncer(t, way)
+			}
+			s.fleet = launch(t, cmp.Or(fault.streams, 64), way+fault.url, s.url)
 			s.underway(2)
 			fault.strike(s)
 			lasts() // as in between
