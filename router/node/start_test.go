@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -116,20 +117,38 @@ func TestANodeWaitsForThePasswordToBeRight(t *testing.T) {
 
 func TestANodeThatIsToldToStopDoesNotWait(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithCancel(t.Context())
-	log := &record{}
-	cfg := node.Config{Listen: pgtest.FreeAddress(t), Database: "postgres://u:" + password + "@127.0.0.1:1/x", Logger: log.logger()}
-	var err error
-	var opening sync.WaitGroup
-	opening.Go(func() { _, err = node.Open(ctx, cfg) })
-	await(t, "it tries again", func() bool { return strings.Count(log.String(), "trying again") > 1 })
-	cancel()
-	opening.Wait()
-	if !errors.Is(err, context.Canceled) || strings.Contains(err.Error()+log.String(), password) {
-		t.Errorf("got %v, logged %s", err, log)
+	server, right := pgtest.Secured(t, "app", password)
+	other, _ := pgtest.Certificate(t)
+	stranger := filepath.Join(pgtest.Folder(t, map[string]string{"ca": other}), "ca")
+	u, err := url.Parse(right)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if a := ask(t, http.MethodGet, "http://"+cfg.Listen+"/healthz"); a.status != 0 {
-		t.Errorf("it still answers %d", a.status)
+	for name, tt := range map[string]struct{ url, want string }{
+		"nobody there":      {"postgres://app:" + password + "@127.0.0.1:1/x", "connection refused"},
+		"no such host":      {"postgres://app:" + password + "@no-such-host.invalid/x", "no-such-host.invalid"},
+		"no such database":  {strings.Replace(right, "/app?", "/none?", 1), "3D000"},
+		"no such password":  {strings.Replace(right, password, "not-"+password, 1), "28P01"},
+		"another authority": {strings.Replace(right, url.QueryEscape(u.Query().Get("sslrootcert")), url.QueryEscape(stranger), 1), "unknown authority"},
+		"no way in":         {server.URL() + "&user=nobody&password=" + password, "nobody"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			log := &record{}
+			cfg := node.Config{Listen: pgtest.FreeAddress(t), Database: tt.url, Logger: log.logger()}
+			var err error
+			var opening sync.WaitGroup
+			opening.Go(func() { _, err = node.Open(ctx, cfg) })
+			await(t, "it tries again", func() bool { return strings.Count(log.String(), "trying again") > 1 })
+			cancel()
+			opening.Wait()
+			if said := log.String(); !errors.Is(err, context.Canceled) || !strings.Contains(said, tt.want) || strings.Contains(err.Error()+said, password) {
+				t.Errorf("got %v, logged %s", err, said)
+			}
+			if a := ask(t, http.MethodGet, "http://"+cfg.Listen+"/healthz"); a.status != 0 {
+				t.Errorf("it still answers %d", a.status)
+			}
+		})
 	}
 }
 
