@@ -159,7 +159,7 @@ func (s *Stream) round(slice Slice, retries int) {
 	for n := 0; ; n++ {
 		out = s.attempt(slice)
 		out.attempts = n + 1
-		if out.err == nil || n == retries || errors.Is(out.err, ErrFenced) {
+		if out.err == nil || n == retries || final(out.err) {
 			break
 		}
 		if out.cut = !s.pause(n); out.cut {
@@ -177,6 +177,9 @@ func (s *Stream) round(slice Slice, retries int) {
 	out.took = time.Since(began)
 	s.settle(slice, out)
 }
+
+// final reports whether repeating a write at once can't help.
+func final(err error) bool { return errors.Is(err, ErrFenced) || errors.Is(err, ErrBroken) }
 
 // attempt asks the store once, and on failure what it holds: a commit whose
 // answer was lost is a success, not a second try.

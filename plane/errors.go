@@ -30,6 +30,11 @@ var (
 	// ErrShort says that not everything produced is durable; see ShortError.
 	ErrShort = errors.New("not everything produced is durable")
 
+	// ErrBroken says that a store refuses what it should take, and would refuse
+	// it again: a constraint that somebody added, a right that is missing. A round
+	// ends with it; later ones try again, ever more seldom.
+	ErrBroken = errors.New("store refuses what it should take")
+
 	// ErrDenied says that authorization refused; package actor.
 	ErrDenied = errors.New("not allowed")
 

@@ -111,7 +111,7 @@ func (s *Stream) runSeal(seal Seal) {
 	out.attempts, _ = s.cfg.Policy.repeat(context.Background(), func() error {
 		out = s.attemptSeal(seal)
 		return out.err
-	}, func(err error) bool { return errors.Is(err, ErrFenced) })
+	}, final)
 	out.took = time.Since(began)
 	s.settleSeal(seal, out)
 }

@@ -10,8 +10,8 @@ import (
 // context with a deadline that no client's leaving cancels.
 //
 // A method that fails may or may not have taken effect: the stream finds out by
-// Read. The refusals of Open are final; every other error is retried, in case the
-// store recovers.
+// Read. The refusals of Open are final and so, for one round, is ErrBroken; every
+// other error is retried, in case the store recovers.
 type Store interface {
 	// Open claims the row of claim.ID for claim.Node: a compare-and-swap that
 	// sets status streaming, a new epoch (the row's plus one) and the owner

@@ -68,7 +68,7 @@ func Open(ctx context.Context, cfg Config, claim Claim) (*Stream, error) {
 		defer cancel()
 		row, err = cfg.Store.Open(call, claim)
 		return err
-	}, Refused)
+	}, func(err error) bool { return Refused(err) || final(err) })
 	if err != nil {
 		return nil, fmt.Errorf("open stream: %w", err)
 	}

@@ -48,9 +48,9 @@ var (
 // this leaves. A repeated Append or Seal adds nothing, and its answer shows
 // whether the first one did; a repeated Open answers its own claim as long as
 // the stream is empty; Cancel and Interrupt find done what they did. What a
-// repeat cannot mend is a refusal of package plane, a plane.HoleError, text
-// that does not span its offsets, a name or a status that is none, and a closed
-// store.
+// repeat cannot mend is a refusal of package plane, plane.ErrBroken, a
+// plane.HoleError, text that does not span its offsets, a name or a status that
+// is none, and a closed store.
 type Store interface {
 	plane.Store
 

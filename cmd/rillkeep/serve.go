@@ -22,7 +22,7 @@ type serveCmd struct {
 	Listen   string `help:"Address to listen on, by default ${default}; beyond loopback only with keys." env:"RILLKEEP_LISTEN" default:"127.0.0.1:8080" placeholder:"HOST:PORT"`
 	Data     string `help:"Folder of the embedded SQLite store, by default ${default}." env:"RILLKEEP_DATA" default:"data" placeholder:"DIR"`
 	Database string `help:"postgres:// URL of the store, instead of the embedded one." env:"RILLKEEP_DATABASE" placeholder:"URL"`
-	DBListen string `help:"URL of the same database for the connection that listens to other nodes, past a pooler in transaction mode." name:"database-listen" env:"RILLKEEP_DATABASE_LISTEN" placeholder:"URL"`
+	Direct   string `help:"postgres:// URL of the same database past a pooler such as PgBouncer, if --database leads to one." name:"direct-database" env:"RILLKEEP_DIRECT_DATABASE" placeholder:"URL"`
 	Name     string `help:"The node's name among those of one database, the same over restarts; host name and address if not given." env:"RILLKEEP_NAME" placeholder:"NAME"`
 	Table    string `help:"Message table of an application: keep streams in its rows, instead of in tables of Rillkeep's own. See also rillkeep ddl." env:"RILLKEEP_TABLE" placeholder:"[SCHEMA.]NAME"`
 	Columns  names  `help:"Its columns, where they are not id, body, status and seq; and those for host, cancel and error, which are not used unless they are named." env:"RILLKEEP_COLUMNS" mapsep:"," placeholder:"ROLE=COLUMN,…"`
@@ -50,7 +50,8 @@ func (serveCmd) Help() string {
 func (s serveCmd) Run(ctx context.Context, con *console) error {
 	log := slog.New(s.handler(con.err))
 	cfg := node.Config{
-		Listen: s.Listen, Data: s.Data, Database: s.Database, DatabaseListen: s.DBListen, Name: s.Name, Retention: s.Retention, Audience: s.Audience, Logger: log,
+		Listen: s.Listen, Data: s.Data, Database: s.Database, DirectDatabase: s.Direct, Name: s.Name,
+		Retention: s.Retention, Audience: s.Audience, Logger: log,
 	}
 	var err error
 	if cfg.Tables, err = s.tables(s.Table, s.Columns); err != nil {

@@ -181,15 +181,14 @@ func TestServeRefusesWhatCannotBe(t *testing.T) {
 		args []string
 		want string
 	}{
-		"another's data":      {[]string{"--data", data, "--listen", "127.0.0.1:0"}, "database is in use\nAnother node has this folder"},
-		"another's port":      {[]string{"--listen", addr}, "address already in use\nChoose another address with --listen"},
-		"all without keys":    {[]string{"--listen", "0.0.0.0:0"}, "refuse to listen on \"0.0.0.0:0\" without keys"},
-		"no address":          {[]string{"--listen", "8080"}, "missing port in address"},
-		"no keys":             {[]string{"--listen", "127.0.0.1:0", "--keys", filepath.Join(data, "none")}, "no such file"},
-		"no such database":    {[]string{"--listen", "127.0.0.1:0", "--database", "mysql://u:hush@127.0.0.1/x"}, "postgres:// URL"},
-		"a database not here": {[]string{"--listen", "127.0.0.1:0", "--database", "postgres://u:hush@127.0.0.1:1/x"}, "connection refused"},
-		"retention in a file": {[]string{"--listen", "127.0.0.1:0", "--retention", "720h"}, "embedded store has no retention"},
-		"a damaged URL":       {[]string{"--listen", "127.0.0.1:0", "--database", "postgres://u:hush@127.0.0.1:port/x"}, "open database"},
+		"another's data":   {[]string{"--data", data, "--listen", "127.0.0.1:0"}, "database is in use\nAnother node has this folder"},
+		"another's port":   {[]string{"--listen", addr}, "address already in use\nChoose another address with --listen"},
+		"all without keys": {[]string{"--listen", "0.0.0.0:0"}, "refuse to listen on \"0.0.0.0:0\" without keys"},
+		"no address":       {[]string{"--listen", "8080"}, "missing port in address"},
+		"no keys":          {[]string{"--listen", "127.0.0.1:0", "--keys", filepath.Join(data, "none")}, "no such file"},
+		"no such database": {[]string{"--listen", "127.0.0.1:0", "--database", "mysql://u:hush@127.0.0.1/x"}, "postgres:// URL"},
+		"a damaged URL":    {[]string{"--listen", "127.0.0.1:0", "--database", "postgres://u:hush@127.0.0.1:port/x"}, "open database"},
+		"a way to nothing": {[]string{"--listen", "127.0.0.1:0", "--direct-database", "postgres://u:hush@127.0.0.1/x"}, "without a database"},
 	} {
 		got := launch(t, append([]string{"serve"}, tt.args...)...)
 		code := got.ended(t)
@@ -201,6 +200,31 @@ func TestServeRefusesWhatCannotBe(t *testing.T) {
 	p.signal(t, os.Interrupt)
 	if code := p.ended(t); code != 0 {
 		t.Errorf("the node that was there: exit %d", code)
+	}
+}
+
+func TestServeWaitsForItsDatabase(t *testing.T) {
+	t.Parallel()
+	addr := pgtest.FreeAddress(t)
+	p := launch(t, "serve", "--listen", addr, "--database", "postgres://u:hush@127.0.0.1:1/x", "--direct-database", "postgres://u:hush@127.0.0.1:1/x")
+	for deadline := time.Now().Add(patience); !strings.Contains(p.err.String(), "connection refused"); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("said %q", p.err)
+		}
+	}
+	for path, want := range map[string]int{"/healthz": http.StatusOK, "/readyz": http.StatusServiceUnavailable} {
+		resp, err := http.Get("http://" + addr + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		if resp.StatusCode != want {
+			t.Errorf("%s: %s", path, resp.Status)
+		}
+	}
+	p.signal(t, syscall.SIGTERM)
+	if code := p.ended(t); code != exitSignal || strings.Contains(p.err.String(), "hush") || p.out.String() != "" {
+		t.Errorf("exit %d, said %q", code, p.err)
 	}
 }
 

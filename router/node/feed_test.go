@@ -32,7 +32,7 @@ func twoNodes(t *testing.T, cfg node.Config) (one, other *running) {
 	one = openNode(t, cfg)
 	cfg.Name = "n2"
 	other = openNode(t, cfg)
-	if cfg.DatabaseListen == "" {
+	if cfg.DirectDatabase == "" {
 		for _, n := range []*running{one, other} {
 			await(t, "the node listens", func() bool { return n.listeners() == 2 })
 		}
@@ -278,7 +278,7 @@ func deafly(url string) string { return url + "&user=nobody_of_that_name" }
 func TestWithoutTheFeedAllComesLater(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
-	one, other := twoNodes(t, node.Config{Policy: eager(), Database: url, DatabaseListen: deafly(url), Limits: router.Limits{FeedPoll: time.Hour}})
+	one, other := twoNodes(t, node.Config{Policy: eager(), Database: url, DirectDatabase: deafly(url), Limits: router.Limits{FeedPoll: time.Hour}})
 	one.open("m1")
 	auto, durable := other.watch("m1", ""), other.watch("m1", "plane=durable")
 	pos, want := int64(0), ""
@@ -325,7 +325,7 @@ func TestNoDeltaBreaksACommitWhoeverListens(t *testing.T) {
 }
 
 func TestTheEmbeddedStoreHasNobodyToListenTo(t *testing.T) {
-	_, err := node.Open(t.Context(), node.Config{Listen: "127.0.0.1:0", Data: t.TempDir(), DatabaseListen: "postgres://127.0.0.1/x"})
+	_, err := node.Open(t.Context(), node.Config{Listen: "127.0.0.1:0", Data: t.TempDir(), DirectDatabase: "postgres://127.0.0.1/x"})
 	if !errors.Is(err, plane.ErrConfig) {
 		t.Errorf("got %v", err)
 	}

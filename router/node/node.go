@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -49,10 +50,9 @@ type Config struct {
 	Data     string // folder of the embedded store; "" means DefaultData
 	Database string // postgres://… ; "" is the embedded store in Data
 
-	// DatabaseListen is the URL of the same database for the connection that
-	// listens to other nodes' changes, past a pooler that shares sessions between
-	// transactions; "" means Database.
-	DatabaseListen string
+	// DirectDatabase is a URL of the same database past a pooler, for what needs a
+	// session of its own; "" means Database. See postgres.Config.DirectURL.
+	DirectDatabase string
 
 	// Tables are the application's own in Database, where streams are kept in
 	// those: its messages, which it makes, and their chunks. The zero Tables means
@@ -87,7 +87,8 @@ type Node struct {
 	lease  *lease.Keeper // nil where the store is this node's alone
 	actors *actor.System
 	router *router.Router
-	news   *news // nil if the store has this node alone
+	news   *news                         // nil if the store has this node alone
+	ready  atomic.Pointer[router.Router] // router, once it may be asked
 	server *http.Server
 	addr   net.Addr
 
@@ -98,7 +99,8 @@ type Node struct {
 }
 
 // Open starts a node: when it returns, the node serves. It refuses to listen
-// beyond loopback without keys.
+// beyond loopback without keys. While the database can't be reached it goes on
+// trying until ctx ends, logs why, and answers requests that it is not ready.
 func Open(ctx context.Context, cfg Config) (_ *Node, err error) {
 	if cfg.Listen == "" {
 		cfg.Listen = DefaultListen
@@ -115,9 +117,10 @@ func Open(ctx context.Context, cfg Config) (_ *Node, err error) {
 	}
 	n := &Node{log: cfg.Logger, addr: listener.Addr(), failed: make(chan struct{})}
 	n.base, n.stop = context.WithCancel(context.Background())
+	n.serve(listener, cmp.Or(cfg.Limits.HeaderTime, headerTimeout))
 	defer func() {
 		if err != nil {
-			_ = listener.Close()
+			_ = n.server.Close()
 			n.stop()
 			_ = n.serving.Wait()
 			if n.store != nil {
@@ -128,7 +131,7 @@ func Open(ctx context.Context, cfg Config) (_ *Node, err error) {
 			}
 		}
 	}()
-	n.store, err = openStore(ctx, cfg)
+	n.store, err = n.reachStore(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -150,7 +153,7 @@ func Open(ctx context.Context, cfg Config) (_ *Node, err error) {
 	if n.news != nil {
 		n.news.run()
 	}
-	n.serve(listener, cmp.Or(cfg.Limits.HeaderTime, headerTimeout))
+	n.ready.Store(n.router)
 	return n, nil
 }
 
@@ -196,8 +199,12 @@ func (n *Node) hooks(m *router.Metrics) plane.Hooks {
 	return plane.Hooks{
 		Checkpoint: func(c plane.Checkpoint) {
 			m.Checkpoint(c)
+			level := slog.LevelWarn
+			if errors.Is(c.Err, plane.ErrBroken) { // somebody has to do something
+				level = slog.LevelError
+			}
 			if c.Err != nil {
-				n.log.Warn("checkpoint failed", "streamId", c.StreamID, "from", c.From, "seq", c.Seq, "error", c.Err)
+				n.log.Log(n.base, level, "checkpoint failed", "streamId", c.StreamID, "from", c.From, "seq", c.Seq, "error", c.Err)
 			}
 		},
 		Replaced: m.Replaced,
@@ -210,7 +217,7 @@ func (n *Node) hooks(m *router.Metrics) plane.Hooks {
 
 func (n *Node) serve(listener net.Listener, headerTime time.Duration) {
 	n.server = &http.Server{
-		Handler:           n.router,
+		Handler:           http.HandlerFunc(n.answer),
 		ReadHeaderTimeout: headerTime,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    headerBytes,
@@ -224,6 +231,15 @@ func (n *Node) serve(listener net.Listener, headerTime time.Duration) {
 		}
 		return nil
 	})
+}
+
+// answer is for a request that comes before the node has its store, too.
+func (n *Node) answer(w http.ResponseWriter, req *http.Request) {
+	if r := n.ready.Load(); r != nil {
+		r.ServeHTTP(w, req)
+		return
+	}
+	router.Starting(w, req)
 }
 
 // Addr returns the address that the node listens on.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	mathrand "math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -18,12 +19,41 @@ import (
 	"rillkeep.dev/rillkeep/store/sqlite"
 )
 
-// startTimeout bounds how long a starting node waits for its store.
+// startTimeout bounds one try to reach the store, which may have to wait for
+// another node's migration.
 const startTimeout = 30 * time.Second
+
+// The pauses between the tries to reach a database.
+const (
+	firstPause = 250 * time.Millisecond
+	maxPause   = 10 * time.Second
+)
 
 // embedded is the name of the one node that an embedded store can have: its rows
 // are its own whatever the process was called that made them.
 const embedded = "embedded"
+
+// reachStore opens the store. A database that is not there, or lets nobody in, is
+// mended by others than this node, which waits until it is or ctx ends: one that
+// gave up would only be started again.
+func (n *Node) reachStore(ctx context.Context, cfg Config) (store.Store, error) {
+	for pause := firstPause; ; pause = min(2*pause, maxPause) {
+		s, err := openStore(ctx, cfg)
+		switch {
+		case err == nil:
+			return s, nil
+		case cfg.Database == "", errors.Is(err, plane.ErrConfig), errors.Is(err, store.ErrNewerSchema):
+			return nil, err
+		}
+		wait := pause/2 + mathrand.N(pause/2)
+		n.log.Warn("cannot reach the database; trying again", "in", wait.Round(time.Millisecond).String(), "error", err)
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return nil, fmt.Errorf("%w: %w", ctx.Err(), err)
+		}
+	}
+}
 
 // openStore reaches the store that cfg names.
 func openStore(ctx context.Context, cfg Config) (store.Store, error) {
@@ -32,8 +62,8 @@ func openStore(ctx context.Context, cfg Config) (store.Store, error) {
 	switch {
 	case cfg.Database == "" && (cfg.Retention != 0 || cfg.LeaseTTL != 0 || cfg.Grace != 0):
 		return nil, fmt.Errorf("%w: the embedded store has no retention and no leases: they need a postgres:// database", plane.ErrConfig)
-	case cfg.Database == "" && cfg.DatabaseListen != "":
-		return nil, fmt.Errorf("%w: the embedded store has nobody to listen to", plane.ErrConfig)
+	case cfg.Database == "" && cfg.DirectDatabase != "":
+		return nil, fmt.Errorf("%w: a direct database without a database", plane.ErrConfig)
 	case cfg.Tables != (mapped.Tables{}):
 		return openTables(ctx, cfg)
 	case cfg.Database == "":
@@ -47,7 +77,7 @@ func openStore(ctx context.Context, cfg Config) (store.Store, error) {
 		}
 		return s, nil
 	case cfg.inPostgres():
-		s, err := postgres.Open(ctx, cfg.Database, postgres.Config{ListenURL: cfg.DatabaseListen})
+		s, err := postgres.Open(ctx, cfg.Database, postgres.Config{DirectURL: cfg.DirectDatabase})
 		if err != nil {
 			return nil, err
 		}
@@ -66,10 +96,12 @@ func openTables(ctx context.Context, cfg Config) (store.Store, error) {
 	switch {
 	case !cfg.inPostgres():
 		return nil, fmt.Errorf("%w: tables of the application need its database, a postgres:// URL", plane.ErrConfig)
+	case cfg.Retention != 0 || cfg.LeaseTTL != 0 || cfg.Grace != 0:
+		return nil, fmt.Errorf("%w: an application's tables have no retention and no leases", plane.ErrConfig)
 	case cfg.Name != "" && cfg.Tables.Host == "":
 		return nil, fmt.Errorf("%w: a node's name needs a column for host", plane.ErrConfig)
 	}
-	s, err := mapped.Open(ctx, cfg.Database, cfg.Tables)
+	s, err := mapped.Open(ctx, cfg.Database, cfg.DirectDatabase, cfg.Tables)
 	if err != nil {
 		return nil, err
 	}
@@ -125,8 +157,11 @@ func (n *Node) sealOrphans(ctx context.Context, name, incarnation string) error 
 	defer cancel()
 	select {
 	case err := <-done:
-		if errors.Is(err, store.ErrNameInUse) {
+		switch {
+		case errors.Is(err, store.ErrNameInUse):
 			return fmt.Errorf("%w: give each node of a database a name of its own: %q", err, name)
+		case errors.Is(err, plane.ErrConfig): // no way to a session that holds the name
+			return err
 		}
 	case <-wait.Done():
 	}

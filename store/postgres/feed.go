@@ -47,7 +47,13 @@ func (s *Store) Notify(ctx context.Context, messages []string) error {
 // Listen hears what is sent to the store's schema until ctx is done, over a
 // connection beside the pool; see feed.Listen. It returns when the connection is
 // closed.
-func (s *Store) Listen(ctx context.Context, to feed.Listener) { feed.Listen(ctx, s.dial, to) }
+func (s *Store) Listen(ctx context.Context, to feed.Listener) {
+	if s.listen == nil { // behind a pooler, without a direct URL
+		<-ctx.Done()
+		return
+	}
+	feed.Listen(ctx, s.dial, to)
+}
 
 // dial begins to listen.
 func (s *Store) dial(ctx context.Context) (feed.Session, error) {
@@ -82,21 +88,22 @@ func (s listening) Close() {
 	_ = s.conn.Close(ctx)
 }
 
-// listenConfig is how to connect to url in order to listen. A wait that ends has
+// listenConfig is how to connect in order to listen, beside connections like
+// direct's; nil if there is no way to a session of one's own. A wait that ends has
 // no statement to cancel.
-func listenConfig(url string) (*pgx.ConnConfig, error) {
-	cfg, err := pg.Parse(url)
-	if err != nil {
-		return nil, err
+func listenConfig(direct *pgx.ConnConfig) *pgx.ConnConfig {
+	if direct == nil {
+		return nil
 	}
+	cfg := direct.Copy()
 	const key = "application_name"
-	if set := cfg.ConnConfig.RuntimeParams; set[key] == pg.Application {
+	if set := cfg.RuntimeParams; set[key] == pg.Application {
 		set[key] = listenerName
 	}
-	cfg.ConnConfig.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler {
+	cfg.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler {
 		return &pgconn.DeadlineContextWatcherHandler{Conn: conn.Conn()}
 	}
-	return cfg.ConnConfig, nil
+	return cfg
 }
 
 // Cancelled answers the streams that node, a node/incarnation, has live and that

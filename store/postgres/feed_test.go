@@ -141,7 +141,7 @@ func TestAListenerThatHearsNothingIsAskedAndKept(t *testing.T) {
 
 func TestAListenerHasAURLOfItsOwn(t *testing.T) {
 	url := pgtest.URL(t)
-	s, err := postgres.Open(t.Context(), url, postgres.Config{ListenURL: url + "&application_name=ear&pool_max_conns=3"})
+	s, err := postgres.Open(t.Context(), url, postgres.Config{DirectURL: url + "&application_name=ear&pool_max_conns=3"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +151,7 @@ func TestAListenerHasAURLOfItsOwn(t *testing.T) {
 	if err := raw(t, url).QueryRow(t.Context(), "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'ear'").Scan(&ears); err != nil || ears != 1 {
 		t.Errorf("%d connections by it (%v)", ears, err)
 	}
-	_, err = postgres.Open(t.Context(), url, postgres.Config{ListenURL: "postgres://user:secret@host:port/"})
+	_, err = postgres.Open(t.Context(), url, postgres.Config{DirectURL: "postgres://user:secret@host:port/"})
 	if err == nil || strings.Contains(err.Error(), "secret") {
 		t.Errorf("a broken one: %v", err)
 	}

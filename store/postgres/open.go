@@ -6,9 +6,14 @@
 // what else writes within a second, and keeps no connection meanwhile.
 //
 // Beside its pool a store has connections of its own: from the first Interrupt on
-// one whose session holds the node's name, for which a pooler in between must
-// leave sessions whole; from the first Renew on one for the node's lease; and one
-// that listens to the change feed and can have a URL of its own.
+// one whose session holds the node's name, from the first Renew on one for the
+// node's lease, and one that listens to the change feed. A pooler that gives
+// sessions away between transactions, such as PgBouncer, may carry all but the
+// name and the feed: see Config.DirectURL.
+//
+// Where connections to the server are lost, as in a failover, the next call has a
+// fresh one; no call is repeated here. What the server refuses for good, because
+// a constraint was added or a right is missing, is plane.ErrBroken.
 package postgres
 
 import (
@@ -34,10 +39,10 @@ type Config struct {
 	// bytes at the most. "" means rillkeep.
 	Schema string
 
-	// ListenURL is the database's for the one connection that listens to the
-	// change feed. A pooler that shares sessions between transactions can't have
-	// it: then it goes past the pooler. "" means the store's own URL.
-	ListenURL string
+	// DirectURL is a way to the same database past a pooler, for what needs a
+	// session of its own: the node's name and the change feed. "" means the
+	// store's URL, which then must not lead to a pooler that takes sessions apart.
+	DirectURL string
 }
 
 // maxName is the most bytes of a name that PostgreSQL does not cut short.
@@ -63,29 +68,32 @@ var (
 
 // Open connects to the database of url, a postgres:// URL or a keyword string
 // as libpq takes them, with pgx's pool_* settings; and brings its tables up to
-// this release. It fails unless that is done before ctx ends. No error that it
-// or the store answers shows the URL.
+// this release. It fails unless that is done before ctx ends, with
+// plane.ErrConfig if the URL is none. No error that it or the store answers shows
+// the URL.
 func Open(ctx context.Context, url string, cfg Config) (*Store, error) {
 	s, _, err := openMigrated(ctx, url, cfg)
 	return s, err
 }
 
 func openMigrated(ctx context.Context, url string, cfg Config) (*Store, Migration, error) {
-	listen, err := listenConfig(cmp.Or(cfg.ListenURL, url))
-	if err != nil {
-		return nil, Migration{}, fmt.Errorf("URL to listen: %w", err)
-	}
 	if len(cfg.Schema) > maxName {
 		return nil, Migration{}, fmt.Errorf("%w: a schema's name has %d bytes at the most: %q", plane.ErrConfig, maxName, cfg.Schema)
 	}
-	pool, err := pg.Pool(ctx, url)
+	direct, err := pg.Direct(cmp.Or(cfg.DirectURL, url))
 	if err != nil {
 		return nil, Migration{}, err
 	}
-	own := pool.Config().ConnConfig
+	pool, pooled, err := pg.Open(ctx, url)
+	if err != nil {
+		return nil, Migration{}, err
+	}
+	if pooled && cfg.DirectURL == "" {
+		direct = nil
+	}
 	s := &Store{
-		pool: pool, schema: cmp.Or(cfg.Schema, "rillkeep"), listen: listen,
-		name: pg.NewName(own), lease: newSession(own),
+		pool: pool, schema: cmp.Or(cfg.Schema, "rillkeep"), listen: listenConfig(direct),
+		name: pg.NewName(direct), lease: newSession(pool.Config().ConnConfig),
 	}
 	s.named = strings.NewReplacer("rillkeep.", pgx.Identifier{s.schema}.Sanitize()+".")
 	s.stmt = s.statements()

@@ -43,11 +43,15 @@ func Locked(err error) bool {
 	return ok && said.Code == lockNotAvailable
 }
 
-// Failed says what failed; that a lock was in the way, if so; and that the
-// context had ended, if so: the server then only says that it was asked to stop.
+// Failed says what failed; that a lock was in the way, or that trying again can't
+// help, if so; and that the context had ended, if so: the server then only says
+// that it was asked to stop.
 func Failed(ctx context.Context, err error, format string, args ...any) error {
-	if Locked(err) {
+	switch {
+	case Locked(err):
 		err = fmt.Errorf("%w: %w", store.ErrBusy, err)
+	case broken(err):
+		err = fmt.Errorf("%w: %w", plane.ErrBroken, err)
 	}
 	if ended := ctx.Err(); ended != nil && !errors.Is(err, ended) {
 		err = fmt.Errorf("%w: %w", ended, err)

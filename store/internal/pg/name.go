@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"rillkeep.dev/rillkeep/plane"
 	"rillkeep.dev/rillkeep/store"
 )
 
@@ -26,21 +27,27 @@ const lockClass = 0x72696c6c
 // lasts until it is released or lost. That it was lost shows when a name is
 // taken the next time, which takes that one anew unless another was faster.
 type Name struct {
-	cfg  *pgx.ConnConfig
-	turn chan struct{} // full while somebody uses conn
-	conn *pgx.Conn     // nil until the first name is taken
+	cfg  *pgx.ConnConfig // nil if there is no way to a session of one's own
+	turn chan struct{}   // full while somebody uses conn
+	conn *pgx.Conn       // nil until the first name is taken
 }
 
 // NewName returns a name that is not taken yet, by way of connections like cfg's.
+// nil says that there is no way to a session of one's own: then none is taken.
 func NewName(cfg *pgx.ConnConfig) Name {
-	cfg = cfg.Copy()
-	cfg.RuntimeParams["lock_timeout"], cfg.RuntimeParams["statement_timeout"] = nameTimeout, "0"
+	if cfg != nil {
+		cfg = cfg.Copy()
+		cfg.RuntimeParams["lock_timeout"], cfg.RuntimeParams["statement_timeout"] = nameTimeout, "0"
+	}
 	return Name{cfg: cfg, turn: make(chan struct{}, 1)}
 }
 
 // Take makes node's name in a place, a schema or what else its rows are in, this
 // store's alone. store.ErrNameInUse if another session has it.
 func (n *Name) Take(ctx context.Context, node, place string) error {
+	if n.cfg == nil {
+		return fmt.Errorf("%w: the database's URL leads to a pooler: a node's name needs a direct URL as well", plane.ErrConfig)
+	}
 	select {
 	case n.turn <- struct{}{}:
 		defer func() { <-n.turn }()

@@ -7,15 +7,16 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
 	"github.com/jackc/pgx/v5/pgxpool"
-)
 
-// Application is the application_name of connections whose URL gives none.
-const Application = "rillkeep"
+	"rillkeep.dev/rillkeep/plane"
+)
 
 // defaults are session settings for connections whose URL does not set them. A
 // call gives up at its context's deadline and cancels its statement; the other
@@ -23,7 +24,6 @@ const Application = "rillkeep"
 // NOWAIT does not: it is short, since who waits keeps a connection from others,
 // and long enough for the locks that the server itself takes in passing.
 var defaults = map[string]string{
-	"application_name":                    Application,
 	"statement_timeout":                   "30s",
 	"lock_timeout":                        "100ms",
 	"idle_in_transaction_session_timeout": "30s",
@@ -32,14 +32,27 @@ var defaults = map[string]string{
 	"tcp_keepalives_count":                "3",
 }
 
-// defaultConns is how many connections a pool has at most unless its URL has
-// pool_max_conns: more do not make checkpoints faster.
-const defaultConns = 8
+// What else the URL may say otherwise.
+const (
+	Application    = "rillkeep"      // application_name
+	defaultConns   = 8               // pool_max_conns: more do not make checkpoints faster
+	defaultConnect = 5 * time.Second // connect_timeout: who hangs in one keeps a place in the pool
+)
 
-// Pool connects to the database of url, a postgres:// URL or a keyword string as
-// libpq takes them, with pgx's pool_* settings. No error shows the URL.
-func Pool(ctx context.Context, url string) (*pgxpool.Pool, error) {
-	cfg, err := Parse(url)
+// Open connects to the database of url, a postgres:// URL or a keyword string as
+// libpq takes them, with pgx's pool_* settings; and says whether it leads to a
+// pooler that gives each transaction another session. No error shows the URL.
+func Open(ctx context.Context, url string) (pool *pgxpool.Pool, pooled bool, err error) {
+	pool, err = connect(ctx, url, false)
+	if pooler(err) {
+		pooled = true
+		pool, err = connect(ctx, url, true)
+	}
+	return pool, pooled, err
+}
+
+func connect(ctx context.Context, url string, pooled bool) (*pgxpool.Pool, error) {
+	cfg, err := parse(url, pooled)
 	if err != nil {
 		return nil, err
 	}
@@ -47,40 +60,131 @@ func Pool(ctx context.Context, url string) (*pgxpool.Pool, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open database: %w", err)
 	}
+	if err := pool.Ping(ctx); err != nil {
+		pool.Close()
+		return nil, Failed(ctx, err, "connect to database")
+	}
 	return pool, nil
 }
 
-// Parse is how Pool connects.
-func Parse(url string) (*pgxpool.Config, error) {
+// Direct is how to connect to url for a session of one's own.
+func Direct(url string) (*pgx.ConnConfig, error) {
+	cfg, err := parse(url, false)
+	if err != nil {
+		return nil, err
+	}
+	return cfg.ConnConfig, nil
+}
+
+// parse is the configuration of url. With a pooler that gives each transaction
+// another session it is without settings of ours, and prepares no statement for
+// later; what the URL itself asks for stays, and may be refused.
+func parse(url string, pooled bool) (*pgxpool.Config, error) {
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
-		return nil, fmt.Errorf("open database: %s", withoutURL(err))
+		return nil, fmt.Errorf("%w: open database: %s", plane.ErrConfig, withoutURL(err))
 	}
 	if !strings.Contains(url, "pool_max_conns") {
 		cfg.MaxConns = defaultConns
 	}
+	conn := cfg.ConnConfig
+	if conn.ConnectTimeout == 0 {
+		conn.ConnectTimeout = defaultConnect
+	}
+	if _, set := conn.RuntimeParams["application_name"]; !set {
+		conn.RuntimeParams["application_name"] = Application
+	}
 	for name, value := range defaults {
-		if _, set := cfg.ConnConfig.RuntimeParams[name]; !set {
-			cfg.ConnConfig.RuntimeParams[name] = value
+		if _, set := conn.RuntimeParams[name]; !set && !pooled {
+			conn.RuntimeParams[name] = value
 		}
+	}
+	if pooled && conn.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement {
+		conn.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
 	}
 	// A call whose context ends asks the server to stop its statement, so that
 	// the row it holds is free for the repeat.
-	cfg.ConnConfig.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler {
+	conn.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler {
 		return &pgconn.CancelRequestContextWatcherHandler{Conn: conn, DeadlineDelay: time.Second}
 	}
+	conn.OnPgError = func(_ *pgconn.PgConn, said *pgconn.PgError) bool { return usable(said) }
+	fresh := new(freshness)
+	cfg.AfterConnect, conn.Tracer = fresh.born, fresh
 	return cfg, nil
 }
 
 // withoutURL is what pgx says of a malformed URL without the URL itself, in
-// which it can't always tell where the password is.
+// which it can't always tell where the password is. The cause may quote from it,
+// unless it is about the files of TLS.
 func withoutURL(err error) string {
-	text := err.Error()
-	if cause := errors.Unwrap(err); cause != nil {
+	const aboutTLS = "failed to configure TLS"
+	text, cause := err.Error(), errors.Unwrap(err)
+	if cause != nil {
 		text = strings.TrimSuffix(text, " ("+cause.Error()+")")
 	}
-	if at := strings.LastIndex(text, "`: "); at >= 0 {
-		return "URL " + text[at+len("`: "):]
+	at := strings.LastIndex(text, "`: ")
+	if at < 0 {
+		return "URL cannot be parsed"
 	}
-	return "URL cannot be parsed"
+	text = text[at+len("`: "):]
+	if cause != nil && text == aboutTLS {
+		text += ": " + cause.Error()
+	}
+	return "URL: " + text
+}
+
+// usable reports whether a connection is of use after an error: not one that the
+// server ends, and not one to a server that takes no writes, such as a primary
+// that has become a standby.
+func usable(said *pgconn.PgError) bool {
+	const readOnly = "25006"
+	return !strings.EqualFold(said.Severity, "FATAL") && said.Code != readOnly
+}
+
+// freshness lets go of a pool's connections when one of them is lost: after a
+// failover all are, and each would fail a call to say so. It sees a pool's
+// connections come and go.
+type freshness struct{ generation atomic.Int64 }
+
+// generation is where a connection keeps the generation it is of.
+const generation = "rillkeep generation"
+
+func (f *freshness) born(_ context.Context, conn *pgx.Conn) error {
+	conn.PgConn().CustomData()[generation] = f.generation.Load()
+	return nil
+}
+
+// TraceRelease sees a connection come back. Of one generation the first that is
+// lost makes all of them go; those in use go when they come back.
+func (f *freshness) TraceRelease(pool *pgxpool.Pool, data pgxpool.TraceReleaseData) {
+	of, _ := data.Conn.PgConn().CustomData()[generation].(int64)
+	if data.Conn.IsClosed() && f.generation.CompareAndSwap(of, of+1) {
+		pool.Reset()
+	}
+}
+
+// TraceQueryStart and TraceQueryEnd make freshness a tracer.
+func (*freshness) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+	return ctx
+}
+func (*freshness) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+// pooler reports whether err is a pooler's, which knows no session settings.
+func pooler(err error) bool {
+	const protocolViolation = "08P01"
+	said, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && said.Code == protocolViolation && strings.Contains(said.Message, "unsupported startup parameter")
+}
+
+// broken reports whether the server refused what it would refuse again.
+func broken(err error) bool {
+	said, ok := errors.AsType[*pgconn.PgError](err)
+	if !ok || len(said.Code) != 5 {
+		return false
+	}
+	switch said.Code[:2] {
+	case "22", "23", "42": // data, constraints, names and rights
+		return true
+	}
+	return false
 }

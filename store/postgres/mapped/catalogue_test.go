@@ -106,7 +106,7 @@ func TestARoleThatMayNotUseTheTablesIsToldWhatToGrant(t *testing.T) {
 }
 
 func TestADatabaseThatIsNotThereIsNoFaultOfTheTables(t *testing.T) {
-	_, err := mapped.Open(t.Context(), "postgres://u:s3cr3t@127.0.0.1:1/db?connect_timeout=1", full.tables)
+	_, err := mapped.Open(t.Context(), "postgres://u:s3cr3t@127.0.0.1:1/db?connect_timeout=1", "", full.tables)
 	if err == nil || errors.Is(err, plane.ErrConfig) || strings.Contains(err.Error(), "s3cr3t") {
 		t.Errorf("got %v", err)
 	}
@@ -122,7 +122,7 @@ func anew(t *testing.T, db *pgxpool.Pool) {
 // refused answers the faults for which tables are refused.
 func refused(t *testing.T, url string, tables mapped.Tables) []string {
 	t.Helper()
-	s, err := mapped.Open(t.Context(), url, tables)
+	s, err := mapped.Open(t.Context(), url, "", tables)
 	if err == nil {
 		shut(t, s)
 	}

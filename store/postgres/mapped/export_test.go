@@ -75,7 +75,7 @@ func (s *Store) Doubts() int {
 // done, but not answered, what lose says.
 func OpenLosing(tb testing.TB, url string, t Tables, lose func(query []byte) bool) *Store {
 	tb.Helper()
-	pool, err := pg.Pool(tb.Context(), url)
+	pool, _, err := pg.Open(tb.Context(), url)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func OpenLosing(tb testing.TB, url string, t Tables, lose func(query []byte) boo
 	if pool, err = pgxpool.NewWithConfig(tb.Context(), cfg); err != nil {
 		tb.Fatal(err)
 	}
-	s, err := newStore(tb.Context(), pool, t.withDefaults())
+	s, err := newStore(tb.Context(), pool, cfg.ConnConfig, t.withDefaults())
 	if err != nil {
 		tb.Fatal(err)
 	}

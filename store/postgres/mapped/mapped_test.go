@@ -86,7 +86,7 @@ func (a application) open(tb testing.TB) (*mapped.Store, *backdoor) {
 
 func open(tb testing.TB, url string, t mapped.Tables) *mapped.Store {
 	tb.Helper()
-	s, err := mapped.Open(tb.Context(), url, t)
+	s, err := mapped.Open(tb.Context(), url, "", t)
 	if err != nil {
 		tb.Fatal(err)
 	}

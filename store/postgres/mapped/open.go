@@ -30,11 +30,13 @@
 package mapped
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"sync"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"rillkeep.dev/rillkeep/plane"
@@ -64,16 +66,27 @@ var _ store.Store = (*Store)(nil)
 // Open connects to the database of url, as postgres.Open does, and looks whether
 // its tables are what t says. If not it answers a plane.ErrConfig that lists every
 // fault and how to mend it. Nothing is created.
-func Open(ctx context.Context, url string, t Tables) (*Store, error) {
+//
+// direct is a way to the same database past a pooler, for the session that holds
+// the node's name; "" means url, which then must not lead to a pooler that takes
+// sessions apart.
+func Open(ctx context.Context, url, direct string, t Tables) (*Store, error) {
 	t = t.withDefaults()
 	if err := refusal(t.check()); err != nil {
 		return nil, err
 	}
-	pool, err := pg.Pool(ctx, url)
+	own, err := pg.Direct(cmp.Or(direct, url))
 	if err != nil {
 		return nil, err
 	}
-	s, err := newStore(ctx, pool, t)
+	pool, pooled, err := pg.Open(ctx, url)
+	if err != nil {
+		return nil, err
+	}
+	if pooled && direct == "" {
+		own = nil
+	}
+	s, err := newStore(ctx, pool, own, t)
 	if err != nil {
 		pool.Close()
 		return nil, err
@@ -81,7 +94,7 @@ func Open(ctx context.Context, url string, t Tables) (*Store, error) {
 	return s, nil
 }
 
-func newStore(ctx context.Context, pool *pgxpool.Pool, t Tables) (*Store, error) {
+func newStore(ctx context.Context, pool *pgxpool.Pool, direct *pgx.ConnConfig, t Tables) (*Store, error) {
 	l, err := lookUp(ctx, pool, t)
 	if errors.Is(err, plane.ErrConfig) {
 		return nil, err
@@ -91,7 +104,7 @@ func newStore(ctx context.Context, pool *pgxpool.Pool, t Tables) (*Store, error)
 	}
 	return &Store{
 		pool: pool, table: l.message.sql(), has: t, key: l.message.columns[t.Key], stmt: l.statements(),
-		name: pg.NewName(pool.Config().ConnConfig), doubts: make(map[string]doubt),
+		name: pg.NewName(direct), doubts: make(map[string]doubt),
 	}, nil
 }
 

@@ -33,7 +33,7 @@ func TestNamesThatCannotBeQuotedAreRefusedBeforeAnyConnection(t *testing.T) {
 	} {
 		tables := full.tables
 		c.edit(&tables)
-		_, err := mapped.Open(t.Context(), "postgres://nowhere.invalid/x", tables)
+		_, err := mapped.Open(t.Context(), "postgres://nowhere.invalid/x", "", tables)
 		if !errors.Is(err, plane.ErrConfig) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %v, want %q", name, err, c.want)
 		}

@@ -83,7 +83,30 @@ func withDatabase(tb testing.TB, server, name string) string {
 	return u.String()
 }
 
-// socketURL is the URL of a server that listens in folder dir.
-func socketURL(dir string) string {
-	return fmt.Sprintf("postgres://%s@/postgres?host=%s", superuser, url.QueryEscape(dir))
+// socketURL is the URL of a server that listens in folder dir, for a role that
+// may do all.
+func socketURL(dir string, settings []string) string {
+	u := fmt.Sprintf("postgres://%s@/postgres?host=%s", superuser, url.QueryEscape(dir))
+	for _, setting := range settings {
+		if port, found := strings.CutPrefix(setting, "port="); found {
+			u += "&port=" + port
+		}
+	}
+	return u
+}
+
+// Exec runs statements on a connection of their own.
+func Exec(tb testing.TB, server, sql string) {
+	tb.Helper()
+	if err := admin(server, sql); err != nil {
+		tb.Fatalf("%s: %v", sql, err)
+	}
+}
+
+// Terminate ends the sessions that stores have in a URL's database, and returns
+// when they have ended.
+func Terminate(tb testing.TB, server string) {
+	tb.Helper()
+	Exec(tb, server, `SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity
+		WHERE datname = current_database() AND pid <> pg_backend_pid() AND application_name = 'rillkeep'`)
 }

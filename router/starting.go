@@ -1,0 +1,27 @@
+package router
+
+import (
+	"encoding/json"
+	"net/http"
+
+	"rillkeep.dev/rillkeep/router/wire"
+)
+
+// Starting answers for a node that has not reached its store yet: it lives, is
+// not ready, and can serve nothing else now.
+func Starting(w http.ResponseWriter, req *http.Request) {
+	status, body := http.StatusServiceUnavailable, any(wire.ErrorBody{Error: wire.FromError(wire.ErrUnavailable)})
+	switch req.URL.Path {
+	case "/healthz":
+		status, body = http.StatusOK, map[string]string{"status": "ok"}
+	case "/readyz":
+		body = map[string]string{"status": "not ready", "reason": "store is not reachable"}
+	}
+	if status != http.StatusOK {
+		w.Header().Set("Retry-After", retryAfter)
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(body) // a client that has gone needs no answer
+}

@@ -1,0 +1,55 @@
+package postgres_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"rillkeep.dev/rillkeep/plane"
+	"rillkeep.dev/rillkeep/store"
+	"rillkeep.dev/rillkeep/store/postgres"
+	"rillkeep.dev/rillkeep/store/postgres/pgtest"
+	"rillkeep.dev/rillkeep/store/storetest"
+)
+
+func TestStoreByWayOfAPooler(t *testing.T) {
+	storetest.Run(t, func(tb testing.TB) store.Store {
+		url := pgtest.URL(tb)
+		s, err := postgres.Open(tb.Context(), pgtest.Bouncer(tb, url), postgres.Config{DirectURL: url})
+		if err != nil {
+			tb.Fatal(err)
+		}
+		tb.Cleanup(func() { shut(tb, s) })
+		return &backdoor{Store: s, tb: tb, db: raw(tb, url)}
+	})
+}
+
+func TestANodesNameIsNotHeldByWayOfAPooler(t *testing.T) {
+	url := pgtest.URL(t)
+	pooled := pgtest.Bouncer(t, url)
+	s := open(t, pooled)
+	if _, err := interrupt(t, s, "n1", "boot1"); !errors.Is(err, plane.ErrConfig) || !strings.Contains(err.Error(), "direct") {
+		t.Errorf("got %v", err)
+	}
+	for range 2 { // an own way there is one to a name that others see
+		s, err := postgres.Open(t.Context(), pooled, postgres.Config{DirectURL: url})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := interrupt(t, s, "n1", "boot1"); err != nil {
+			t.Error(err)
+		}
+		if _, err := interrupt(t, open(t, url), "n1", "boot2"); !errors.Is(err, store.ErrNameInUse) {
+			t.Errorf("another of that name: %v", err)
+		}
+		shut(t, s)
+	}
+}
+
+// What a URL asks for is not ignored where it can't be had.
+func TestASettingThatAPoolerRefusesIsRefused(t *testing.T) {
+	pooled := pgtest.Bouncer(t, pgtest.URL(t)) + "&statement_timeout=5s"
+	if _, err := postgres.Open(t.Context(), pooled, postgres.Config{}); err == nil || !strings.Contains(err.Error(), "statement_timeout") {
+		t.Errorf("got %v", err)
+	}
+}
