@@ -36,7 +36,7 @@ var onlyIn = map[string][]string{
 // others do without, so that plane and actor know neither network nor files, HTTP
 // is the router's, and PostgreSQL is spoken to without database/sql.
 var standard = map[string][]string{
-	"net":          {"router", "ring", "cmd"},
+	"net":          {"router", "ring", "cmd", "store/postgres/pgtest"},
 	"net/http":     {"router", "cmd/fanout"}, // fanout holds the router to a bare server
 	"database/sql": {"store/sqlite", "store/internal/rows"},
 	"os":           {"router", "store", "sim", "cmd"},

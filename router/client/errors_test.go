@@ -56,7 +56,6 @@ func TestErrorsKeepTheirIdentityAcrossTheHop(t *testing.T) {
 		{"pump past the end", no(c.Pump(ctx, "live", 7, deltas("x"), nil)), plane.ErrGap, 5},
 		{"pump of other text", no(c.Pump(ctx, "live", 0, deltas("hel", "x"), nil)), plane.ErrConflict, 5},
 		{"pump after the end", no(c.Pump(ctx, "ended", 0, deltas("x"), nil)), plane.ErrClosed, 0},
-		{"pump when asked to stop", no(c.Pump(ctx, "stopping", 0, deltas("x"), nil)), plane.ErrCancelled, 0},
 		{"pump of too much", no(c.Pump(ctx, "live", 5, deltas(strings.Repeat("x", 2<<20)), nil)), plane.ErrTooLong, 0},
 		{"close as something else", no(c.Close(ctx, "live", wire.Close{Status: "error"})), wire.ErrBadRequest, 0},
 		{"listing of something else", no(c.List(ctx, client.Query{Status: "odd"})), wire.ErrBadRequest, 0},

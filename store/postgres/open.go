@@ -80,7 +80,7 @@ func openMigrated(ctx context.Context, url string, cfg Config) (*Store, Migratio
 	if len(cfg.Schema) > maxName {
 		return nil, Migration{}, fmt.Errorf("%w: a schema's name has %d bytes at the most: %q", plane.ErrConfig, maxName, cfg.Schema)
 	}
-	direct, err := pg.Direct(cmp.Or(cfg.DirectURL, url))
+	direct, err := pg.Direct(url, cfg.DirectURL)
 	if err != nil {
 		return nil, Migration{}, err
 	}

@@ -3,6 +3,7 @@
 package pg
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -67,13 +68,18 @@ func connect(ctx context.Context, url string, pooled bool) (*pgxpool.Pool, error
 	return pool, nil
 }
 
-// Direct is how to connect to url for a session of one's own.
-func Direct(url string) (*pgx.ConnConfig, error) {
-	cfg, err := parse(url, false)
-	if err != nil {
+// Direct is how to connect for a session of one's own: to direct, or, if that is
+// "", to url.
+func Direct(url, direct string) (*pgx.ConnConfig, error) {
+	cfg, err := parse(cmp.Or(direct, url), false)
+	switch {
+	case err == nil:
+		return cfg.ConnConfig, nil
+	case direct != "":
+		return nil, fmt.Errorf("direct URL: %w", err)
+	default:
 		return nil, err
 	}
-	return cfg.ConnConfig, nil
 }
 
 // parse is the configuration of url. With a pooler that gives each transaction

@@ -30,7 +30,6 @@
 package mapped
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -75,7 +74,7 @@ func Open(ctx context.Context, url, direct string, t Tables) (*Store, error) {
 	if err := refusal(t.check()); err != nil {
 		return nil, err
 	}
-	own, err := pg.Direct(cmp.Or(direct, url))
+	own, err := pg.Direct(url, direct)
 	if err != nil {
 		return nil, err
 	}
