@@ -13,15 +13,16 @@ import (
 	"rillkeep.dev/rillkeep/plane"
 	"rillkeep.dev/rillkeep/store"
 	"rillkeep.dev/rillkeep/store/internal/group"
+	"rillkeep.dev/rillkeep/store/internal/pg"
 	"rillkeep.dev/rillkeep/store/internal/rows"
 )
 
 const (
 	// lockPatience is how long a batch waits for a row that somebody else has
-	// locked.
-	lockPatience = "20ms"
+	// locked, where the session's own lock_timeout is not as short.
+	lockPatience = pg.LockTimeout
 
-	// carefulFor is how long batches are careful after one has met a locked row:
+	// carefulFor is how long appends are careful after one has met a locked row:
 	// they lock their rows first and leave out what is locked already. That costs
 	// a third of the rate, and waits for nobody.
 	carefulFor = 5 * time.Second
@@ -30,10 +31,15 @@ const (
 // appender appends to the tables, for a group.
 type appender struct {
 	s       *Store
+	patient bool         // the sessions' lock_timeout may be longer than lockPatience
 	careful atomic.Int64 // until then, in Unix nanoseconds
 }
 
 var _ group.Writer = (*appender)(nil)
+
+func (a *appender) isCareful() bool { return time.Now().UnixNano() < a.careful.Load() }
+
+func (a *appender) beCareful() { a.careful.Store(time.Now().Add(carefulFor).UnixNano()) }
 
 // Append adds a slice as a chunk row, together with those of other streams. See
 // plane.Store. store.ErrBusy if the row is locked: the stream has a rhythm of its
@@ -54,17 +60,29 @@ func (s *Store) Append(ctx context.Context, slice plane.Slice) (plane.Row, error
 
 // One is a group.Writer's.
 func (a *appender) One(ctx context.Context, slice plane.Slice) (plane.Row, error) {
-	return a.s.row(ctx, a.s.stmt.append, slice.ID, slice.Token, slice.From, slice.Seq, slice.Text)
+	stmt := a.s.stmt.appendNow
+	if a.patient || a.isCareful() {
+		stmt = a.s.stmt.append
+	}
+	row, err := a.s.row(ctx, stmt, slice.ID, slice.Token, slice.From, slice.Seq, slice.Text)
+	switch {
+	case locked(err):
+		a.beCareful()
+	case errors.Is(err, plane.ErrNotFound): // or it does not fit
+		return a.s.row(ctx, a.s.stmt.read, slice.ID)
+	}
+	return row, err
 }
 
 // Many is a group.Writer's.
 func (a *appender) Many(ctx context.Context, slices []plane.Slice) ([]group.Answer, error) {
 	var answers []group.Answer
 	var err error
-	if time.Now().UnixNano() >= a.careful.Load() {
+	if !a.isCareful() {
 		if answers, err = a.many(ctx, a.s.stmt.appends, slices); !locked(err) {
 			return a.complete(ctx, slices, answers, err)
 		}
+		a.beCareful()
 	}
 	answers, err = a.many(ctx, a.s.stmt.appendsFree, slices)
 	return a.complete(ctx, slices, answers, err)
@@ -79,11 +97,19 @@ func (a *appender) many(ctx context.Context, sql string, slices []plane.Slice) (
 	for i, s := range slices {
 		ids[i], tokens[i], texts[i], from[i], seq[i] = s.ID, s.Token, s.Text, s.From, s.Seq
 	}
+	if !a.patient {
+		found, err := a.s.pool.Query(ctx, sql, ids, tokens, from, seq, texts)
+		return appended(found, err, slices)
+	}
 	batch := new(pgx.Batch)
-	batch.Queue(a.s.stmt.lockPatience, lockPatience)
+	batch.Queue(lockPatienceSQL, lockPatience)
 	batch.Queue(sql, ids, tokens, from, seq, texts)
 	results := a.s.pool.SendBatch(ctx, batch)
-	answers, err := appended(results, slices)
+	if _, err := results.Exec(); err != nil {
+		return nil, errors.Join(err, results.Close())
+	}
+	found, err := results.Query()
+	answers, err := appended(found, err, slices)
 	if closed := results.Close(); err == nil { // the transaction ends here
 		err = closed
 	}
@@ -91,11 +117,7 @@ func (a *appender) many(ctx context.Context, sql string, slices []plane.Slice) (
 }
 
 // appended reads who was appended to.
-func appended(results pgx.BatchResults, slices []plane.Slice) ([]group.Answer, error) {
-	if _, err := results.Exec(); err != nil {
-		return nil, err
-	}
-	found, err := results.Query()
+func appended(found pgx.Rows, err error, slices []plane.Slice) ([]group.Answer, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -142,7 +164,7 @@ func (a *appender) complete(ctx context.Context, slices []plane.Slice, answers [
 		answers[n] = group.Answer{Row: row}
 		if s := slices[n]; row.Seq == s.From && row.Token == s.Token && row.Status == plane.StatusStreaming {
 			answers[n] = group.Answer{Err: store.ErrBusy}
-			a.careful.Store(time.Now().Add(carefulFor).UnixNano())
+			a.beCareful()
 		}
 	}
 	return answers, found.Err()

@@ -11,7 +11,7 @@ import (
 
 // AppendMany appends one batch, as if one had met a locked row before or not.
 func AppendMany(ctx context.Context, s *Store, careful bool, slices []plane.Slice) ([]group.Answer, error) {
-	a := &appender{s: s}
+	a := &appender{s: s, patient: true}
 	if careful {
 		a.careful.Store(time.Now().Add(time.Hour).UnixNano())
 	}
@@ -35,20 +35,21 @@ func (s *Store) SQL() map[string][2]string {
 	const state = "'s5', 'n1/boot1/1', "
 	const many = "ARRAY['s5', 's6'], ARRAY['n1/boot1/1', 'n1/boot1/1'], ARRAY[0, 0], ARRAY[1, 1], ARRAY['x', 'y']"
 	return map[string][2]string{
-		"append":    {s.stmt.append, state + "0, 1, 'x'"},
-		"appends":   {s.stmt.appends, many},
-		"free ones": {s.stmt.appendsFree, many},
-		"rows":      {s.stmt.readAll, "ARRAY['s5', 's6']"},
-		"fold":      {s.stmt.fold, state + "'x', '{}', 1, 'complete', NULL, 0, 1"},
-		"seal":      {s.stmt.seal, state + "'x', '{}', 1, 'complete', NULL"},
-		"lock":      {s.stmt.lock, "'s5', 'n1/boot1/1'"},
-		"open":      {s.stmt.open, "'s5', 'n1/boot1', '', NULL"},
-		"cancel":    {s.stmt.cancel, "'s5'"},
-		"found":     {s.stmt.found, "'s5'"},
-		"pieces":    {s.stmt.pieces, "'s5'"},
-		"page":      {s.stmt.page, "'s5', 10, 10"},
-		"orphans":   {s.stmt.orphans, "'', 'n1/', 'n1/boot2/'"},
-		"interrupt": {s.stmt.interrupt, "'s5', 'n1/boot1/1'"},
-		"cancelled": {s.sql(cancelledSQL), "'n1/boot1/', ''"},
+		"append":     {s.stmt.append, state + "0, 1, 'x'"},
+		"append now": {s.stmt.appendNow, state + "0, 1, 'x'"},
+		"appends":    {s.stmt.appends, many},
+		"free ones":  {s.stmt.appendsFree, many},
+		"rows":       {s.stmt.readAll, "ARRAY['s5', 's6']"},
+		"fold":       {s.stmt.fold, state + "'x', '{}', 1, 'complete', NULL, 0, 1"},
+		"seal":       {s.stmt.seal, state + "'x', '{}', 1, 'complete', NULL"},
+		"lock":       {s.stmt.lock, "'s5', 'n1/boot1/1'"},
+		"open":       {s.stmt.open, "'s5', 'n1/boot1', '', NULL"},
+		"cancel":     {s.stmt.cancel, "'s5'"},
+		"found":      {s.stmt.found, "'s5'"},
+		"pieces":     {s.stmt.pieces, "'s5'"},
+		"page":       {s.stmt.page, "'s5', 10, 10"},
+		"orphans":    {s.stmt.orphans, "'', 'n1/', 'n1/boot2/'"},
+		"interrupt":  {s.stmt.interrupt, "'s5', 'n1/boot1/1'"},
+		"cancelled":  {s.sql(cancelledSQL), "'n1/boot1/', ''"},
 	}
 }

@@ -97,7 +97,8 @@ func openMigrated(ctx context.Context, url string, cfg Config) (*Store, Migratio
 	}
 	s.named = strings.NewReplacer("rillkeep.", pgx.Identifier{s.schema}.Sanitize()+".")
 	s.stmt = s.statements()
-	s.appends = group.New(&appender{s: s})
+	own := pool.Config().ConnConfig.RuntimeParams["lock_timeout"]
+	s.appends = group.New(&appender{s: s, patient: own != pg.LockTimeout})
 	done, err := s.migrate(ctx)
 	if err != nil {
 		pool.Close()

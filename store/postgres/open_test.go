@@ -127,7 +127,7 @@ func TestAnUnreachableDatabaseFailsTheOpenInTime(t *testing.T) {
 
 func TestSessionsAreBounded(t *testing.T) {
 	url := pgtest.URL(t)
-	for suffix, want := range map[string]string{"": "rillkeep 30s 100ms", "&application_name=mine&statement_timeout=5s": "mine 5s 100ms"} {
+	for suffix, want := range map[string]string{"": "rillkeep 30s 20ms", "&application_name=mine&statement_timeout=5s": "mine 5s 20ms"} {
 		s := open(t, url+suffix)
 		if got := postgres.Settings(t, s); got != want {
 			t.Errorf("%q: got %q, want %q", suffix, got, want)

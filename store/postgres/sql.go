@@ -59,8 +59,21 @@ const (
 		SELECT ` + rows.Columns + `
 		FROM (SELECT CASE WHEN fits THEN $4 ELSE seq END AS seq, status, cancel, host, epoch, error FROM found) r`
 
-	// appendsSQL appends many: $1 ids, $2 tokens, $3 froms, $4 seqs, $5 texts. The
-	// update takes the locks, waiting for lockPatience, and compares then.
+	// appendNowSQL is appendSQL for a row that nobody is known to have locked: it
+	// takes the lock by writing, which is cheaper, and waits for it as long as
+	// lock_timeout lets it. It answers a row only if it has appended.
+	appendNowSQL = `
+		WITH u AS (
+			UPDATE rillkeep.streams SET seq = $4, updated_at = now()
+			WHERE id = $1 AND seq = $3 AND host = $2 AND status = 'streaming'
+			RETURNING seq, status, cancel, host, epoch, error
+		), i AS (
+			INSERT INTO rillkeep.chunks (stream_id, seq, text) SELECT $1, $4, $5 FROM u
+		)
+		SELECT ` + rows.Columns + ` FROM u`
+
+	// appendsSQL is appendNowSQL for many: $1 ids, $2 tokens, $3 froms, $4 seqs,
+	// $5 texts.
 	appendsSQL = `
 		WITH u AS (
 			UPDATE rillkeep.streams s SET seq = r.seq, updated_at = now()
@@ -186,14 +199,14 @@ var pageSQL = strings.ReplaceAll(`
 
 // statements are the SQL with the schema's name in it.
 type statements struct {
-	open, found, append, appends, appendsFree, lockPatience, cancel, lock, seal, fold, pieces, interrupt, orphans string
-	read, readAll, get, list, page                                                                                string
+	open, found, append, appendNow, appends, appendsFree, cancel, lock, seal, fold, pieces, interrupt, orphans string
+	read, readAll, get, list, page                                                                             string
 }
 
 func (s *Store) statements() statements {
 	return statements{
-		open: s.sql(openSQL), found: s.sql(foundSQL), append: s.sql(appendSQL),
-		appends: s.sql(appendsSQL), appendsFree: s.sql(appendsFreeSQL), lockPatience: lockPatienceSQL, cancel: s.sql(cancelSQL),
+		open: s.sql(openSQL), found: s.sql(foundSQL), append: s.sql(appendSQL), appendNow: s.sql(appendNowSQL),
+		appends: s.sql(appendsSQL), appendsFree: s.sql(appendsFreeSQL), cancel: s.sql(cancelSQL),
 		lock: s.sql(lockSQL), seal: s.sql(sealSQL), fold: s.sql(foldSQL), pieces: s.sql(piecesSQL), interrupt: s.sql(interruptSQL),
 		orphans: s.sql(orphansSQL), read: s.sql(readSQL), readAll: s.sql(readAllSQL), get: s.sql(getSQL), list: s.sql(listSQL), page: s.sql(pageSQL),
 	}

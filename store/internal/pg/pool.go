@@ -19,14 +19,17 @@ import (
 	"rillkeep.dev/rillkeep/plane"
 )
 
+// LockTimeout is the lock_timeout of sessions whose URL gives none. It bounds what
+// NOWAIT does not: it is short, since who waits keeps a connection from others, and
+// long enough for the locks that the server itself takes in passing.
+const LockTimeout = "20ms"
+
 // defaults are session settings for connections whose URL does not set them. A
 // call gives up at its context's deadline and cancels its statement; the other
-// timeouts are for what the server would not hear of. lock_timeout bounds what
-// NOWAIT does not: it is short, since who waits keeps a connection from others,
-// and long enough for the locks that the server itself takes in passing.
+// timeouts are for what the server would not hear of.
 var defaults = map[string]string{
 	"statement_timeout":                   "30s",
-	"lock_timeout":                        "100ms",
+	"lock_timeout":                        LockTimeout,
 	"idle_in_transaction_session_timeout": "30s",
 	"tcp_keepalives_idle":                 "10", // with the next two: the locks of a machine that is gone last half a minute
 	"tcp_keepalives_interval":             "5",
