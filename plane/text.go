@@ -127,8 +127,8 @@ func (t *text) trim(below int64) {
 	if at < len(t.buf)/2 || at < markEvery {
 		return
 	}
-	kept := text{base: start}
 	rest := view(t.buf[at:])
+	kept := text{base: start, buf: make([]byte, 0, len(rest))}
 	kept.append(rest, validUnits(rest))
 	*t = kept
 }
