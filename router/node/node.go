@@ -26,9 +26,10 @@ import (
 
 // Defaults of Config.
 const (
-	DefaultListen = "127.0.0.1:8080"
-	DefaultData   = "data"
-	DefaultDrain  = 25 * time.Second
+	DefaultListen  = "127.0.0.1:8080"
+	DefaultData    = "data"
+	DefaultDrain   = 25 * time.Second
+	DefaultMaxText = int64(1 << 30)
 )
 
 // What bounds a client's connection, beside router.Limits, and a node's end.
@@ -54,6 +55,10 @@ type Config struct {
 
 	Keys     *auth.Keys // verify tokens; nil allows everything, on loopback only
 	Audience string     // that tokens are made for; "" means auth.DefaultAudience
+
+	// MaxText bounds the text in memory, of all streams together, in bytes; 0
+	// means DefaultMaxText. The process takes up to twice as much for it.
+	MaxText int64
 
 	Policy plane.Policy
 	Linger time.Duration // of ended streams in memory; 0 means actor.DefaultLinger
@@ -126,10 +131,15 @@ func Open(ctx context.Context, cfg Config) (_ *Node, err error) {
 // compose puts the node's parts together. token is the owner token of its
 // streams without their epochs.
 func (n *Node) compose(cfg Config, token string) (err error) {
+	if cfg.MaxText < 0 {
+		return fmt.Errorf("%w: MaxText must be 0 or more", plane.ErrConfig)
+	}
+	text := plane.NewBudget(cmp.Or(cfg.MaxText, DefaultMaxText))
 	metrics := router.NewMetrics()
 	n.actors, err = actor.New(actor.Config{
 		Plane: plane.Config{
 			Store:  n.store,
+			Budget: text,
 			Policy: cfg.Policy,
 			Logger: n.log,
 			Hooks:  n.hooks(metrics),
@@ -141,7 +151,7 @@ func (n *Node) compose(cfg Config, token string) (err error) {
 	if err != nil {
 		return err
 	}
-	metrics.Observe(n.actors)
+	metrics.Observe(n.actors, text)
 	var verifier *auth.Verifier
 	if cfg.Keys != nil {
 		verifier = auth.NewVerifier(auth.Config{Keys: cfg.Keys, Audience: cfg.Audience})
