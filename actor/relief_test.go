@@ -13,15 +13,15 @@ import (
 	"rillkeep.dev/rillkeep/plane"
 )
 
-// newBudgeted returns a host whose text may take so many bytes.
-func newBudgeted(t *testing.T, limit int64, change func(*actor.Config)) (*host, *plane.Budget) {
+// newBudgeted returns a host whose text may take so many bytes, and whose streams
+// make nothing durable by themselves.
+func newBudgeted(t *testing.T, limit int64) (*host, *plane.Budget) {
 	t.Helper()
 	b := plane.NewBudget(limit)
 	h := newHost(t, func(c *actor.Config) {
 		c.Plane.Budget = b
-		if change != nil {
-			change(c)
-		}
+		c.Plane.Policy = plane.DefaultPolicy()
+		c.Plane.Policy.Units, c.Plane.Policy.Interval = 1<<20, time.Hour
 	})
 	return h, b
 }
@@ -32,6 +32,7 @@ func (h *host) ended(id, text string) {
 	if _, err := h.open(id, text).Close(h.t.Context()); err != nil {
 		h.t.Fatal(err)
 	}
+	synctest.Wait() // the hooks are told after the closer
 }
 
 // hosted are those of the names that can be joined.
@@ -45,12 +46,12 @@ func (h *host) hosted(names ...string) string {
 	return strings.Join(found, " ")
 }
 
-// kilobytes is text that takes a little more than n KiB.
+// kilobytes is a text of so many KiB.
 func kilobytes(n int) string { return strings.Repeat("0123456789abcdef", 64*n) }
 
 func TestTextOfRetiredStreamsIsNotCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h, b := newBudgeted(t, 1<<30, nil)
+		h, b := newBudgeted(t, 1<<30)
 		h.ended("complete", kilobytes(10))
 		h.open("live", kilobytes(10))
 		fails := h.open("fails", "text")
@@ -84,7 +85,7 @@ func TestTextOfRetiredStreamsIsNotCounted(t *testing.T) {
 
 func TestStreamsThatEndedFirstMakeRoomFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h, b := newBudgeted(t, 100<<10, nil)
+		h, b := newBudgeted(t, 100<<10)
 		names := []string{"first", "second", "third", "fourth"}
 		for _, name := range names {
 			h.ended(name, kilobytes(20))
@@ -125,11 +126,12 @@ func TestStreamsThatEndedFirstMakeRoomFirst(t *testing.T) {
 
 func TestIdleStreamsMakeRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h, b := newBudgeted(t, 1<<20, nil)
+		h, b := newBudgeted(t, 1<<20)
 		for i := range 9 {
-			h.open(fmt.Sprint("idle", i), kilobytes(100))
+			if _, err := h.open(fmt.Sprint("idle", i), kilobytes(100)).Flush(t.Context()); err != nil {
+				t.Fatal(err)
+			}
 		}
-		time.Sleep(time.Minute)
 		if text, last := h.read("idle3", 0); text != kilobytes(100) || last.Kind != plane.KindDurable {
 			t.Errorf("within the budget: %d bytes and %+v", len(text), last)
 		}
@@ -161,14 +163,13 @@ func TestIdleStreamsMakeRoom(t *testing.T) {
 
 func TestANodeFullOfTextOpensNoStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h, b := newBudgeted(t, 100<<10, nil)
+		h, b := newBudgeted(t, 100<<10)
 		open := func() error {
 			_, err := h.Open(t.Context(), plane.Claim{ID: "new"})
 			return err
 		}
 		h.ended("ended", kilobytes(90))
 		s := h.open("live", "")
-		h.store.FailWrites(1_000_000)
 		if err := s.Push(t.Context(), kilobytes(101)); err != nil {
 			t.Fatal(err)
 		}
@@ -181,11 +182,8 @@ func TestANodeFullOfTextOpensNoStream(t *testing.T) {
 		if _, err := h.Open(t.Context(), plane.Claim{ID: "live"}); !errors.Is(err, plane.ErrOpenHere) {
 			t.Errorf("a name that is held: %v", err)
 		}
-		h.store.Clear()
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		if b.Exceeded() {
-			t.Errorf("%d bytes are left", b.Used())
+		if _, err := s.Flush(t.Context()); err != nil || b.Exceeded() {
+			t.Errorf("%d bytes are left, %v", b.Used(), err)
 		}
 		if err := open(); err != nil {
 			t.Errorf("with all of it durable: %v", err)
@@ -195,12 +193,30 @@ func TestANodeFullOfTextOpensNoStream(t *testing.T) {
 
 func TestAnOpenMakesRoomForItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h, _ := newBudgeted(t, 100<<10, nil)
-		for i := range 20 { // each at once after the last, with no time for anything else
+		h, _ := newBudgeted(t, 100<<10)
+		for i := range 20 { // one at once after the other
 			h.ended(fmt.Sprint("m", i), kilobytes(60))
 		}
-		if live, lingering := h.Counts(); live != 0 || lingering > 2 {
+		if live, lingering := h.Counts(); live != 0 || lingering == 0 || lingering > 2 {
 			t.Errorf("%d live, %d linger", live, lingering)
 		}
+	})
+}
+
+func TestAStreamThatEndsWhileTextIsShortDoesNotLinger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, _ := newBudgeted(t, 100<<10)
+		s := h.open("ends", kilobytes(10))
+		h.open("live", kilobytes(200))
+		time.Sleep(time.Minute) // and whatever was to be done because of that is done
+		if _, err := s.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if got := h.hosted("ends", "live"); got != "live" {
+			t.Errorf("held are: %s", got)
+		}
+		h.wantStored("ends", 10<<10, plane.StatusComplete)
 	})
 }

@@ -27,6 +27,21 @@ func budgeted(t *testing.T, limit, keep int64, change func(*scene, *plane.Config
 	return s, b
 }
 
+// unhurried makes a stream's checkpoints wait for their interval.
+func unhurried(_ *scene, c *plane.Config) { c.Policy.Units = 1 << 20 }
+
+// openOther opens another stream of the same budget, on a store of its own.
+func openOther(t *testing.T, b *plane.Budget) *plane.Stream {
+	t.Helper()
+	cfg := plane.Config{Store: storetest.NewMemory(), Budget: b, Policy: plane.DefaultPolicy()}
+	unhurried(nil, &cfg)
+	s, err := plane.Open(t.Context(), cfg, plane.Claim{ID: "m2", Node: "n/1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
 // wantUsed checks that the budget counts what the stream holds.
 func (s *scene) wantUsed(b *plane.Budget) {
 	s.t.Helper()
@@ -93,7 +108,7 @@ func TestTextIsKeptWholeWithinTheBudget(t *testing.T) {
 
 func TestAStreamOverTheBudgetGivesUpWhatIsDurable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, b := budgeted(t, 4000, 10, nil)
+		s, b := budgeted(t, 4000, 10, unhurried)
 		behind, near, tip := s.Join(0), s.Join(19_995), s.Join(0)
 		s.push(strings.Repeat("😀0123456789", 1666) + "12345678")
 		take(tip)
@@ -206,11 +221,8 @@ func TestADeltaThatWasRefusedIsNoRepeat(t *testing.T) {
 func TestAPushWaitsWhileTheBudgetIsExceeded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, b := budgeted(t, 100, 0, nil)
-		s.push(strings.Repeat("x", 512)) // as many units as start a checkpoint
 		s.store.FailWrites(1000)
-		synctest.Wait()
-		s.after(time.Minute)
-		s.push(strings.Repeat("y", 512)) // no more than Units were outstanding
+		s.push(strings.Repeat("x", 512), "y") // one more than Units are outstanding then
 		full := b.Used()
 		waiting := make(chan error, 1)
 		go func() { waiting <- s.Push(t.Context(), "waits") }()
@@ -235,10 +247,7 @@ func TestAPushWaitsWhileTheBudgetIsExceeded(t *testing.T) {
 func TestAPushThatWaitsGoesOnWhenOthersMakeRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, b := budgeted(t, 100_000, 0, nil)
-		other, err := plane.Open(t.Context(), plane.Config{Store: storetest.NewMemory(), Budget: b}, plane.Claim{ID: "m2", Node: "n/1"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		other := openOther(t, b)
 		s.store.FailWrites(1000)
 		s.push(strings.Repeat("x", 1000))
 		if err := other.Push(t.Context(), strings.Repeat("o", 100_000)); err != nil {
@@ -246,7 +255,10 @@ func TestAPushThatWaitsGoesOnWhenOthersMakeRoom(t *testing.T) {
 		}
 		waiting := make(chan error, 1)
 		go func() { waiting <- s.Push(t.Context(), "waits") }()
-		synctest.Wait() // by now the other has given up what is durable
+		wantNone(t, "push", waiting)
+		if _, err := other.Flush(t.Context()); err != nil { // it gives up what is durable now
+			t.Fatal(err)
+		}
 		wantAnswer(t, "push", waiting, nil)
 
 		if err := other.Push(t.Context(), strings.Repeat("o", 200_000)); err != nil {
@@ -344,10 +356,7 @@ func TestASlowReaderOfARetiredStreamDoesNotHoldItsMemory(t *testing.T) {
 		if f, _, _ := c.Poll(); f.Kind != plane.KindChunk || b.Used() == 0 {
 			t.Fatalf("read %+v with %d bytes in memory", f.Kind, b.Used())
 		}
-		other, err := plane.Open(t.Context(), plane.Config{Store: storetest.NewMemory(), Budget: b}, plane.Claim{ID: "m2", Node: "n/1"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		other := openOther(t, b)
 		if err := other.Push(t.Context(), strings.Repeat("o", 50_000)); err != nil {
 			t.Fatal(err)
 		}
