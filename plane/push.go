@@ -26,8 +26,9 @@ func (s *Stream) Push(ctx context.Context, delta string) error {
 // starts, in UTF-16 code units. Text that is there already is absorbed, and only
 // the rest is pushed. It answers an OffsetError of kind ErrGap if from lies past
 // the end, and of kind ErrConflict if what is there differs from delta, or lies
-// below what is kept to compare (the last delta is known in any case); and ErrCut if delta ends inside the UTF-8 of a
-// character: part of one has no length by which a repeat could be known.
+// below what is kept to compare (a repeat of the last delta is known as such in
+// any case); and ErrCut if delta ends inside the UTF-8 of a character: part of
+// one has no length by which a repeat could be known.
 func (s *Stream) PushAt(ctx context.Context, from int64, delta string) error {
 	if cutBytes(delta) > 0 {
 		return ErrCut
