@@ -98,7 +98,9 @@ func (s *Stream) push(delta string, last repeat) (next int64, err error) {
 	}
 	before := s.in.replaced
 	s.produce(s.in.accept(delta))
-	s.last = last
+	if s.last != last {
+		s.last = last
+	}
 	replaced := s.in.replaced - before
 	s.trigger()
 	next = s.received()

@@ -97,12 +97,14 @@ type repeat struct {
 }
 
 // repeatOf returns what to know of a delta from an offset on.
-func (b *Budget) repeatOf(from int64, delta string) repeat {
-	if b == nil || int64(len(delta)) <= b.keep {
-		return repeat{}
+func (b *Budget) repeatOf(from int64, delta string) (r repeat) {
+	if b != nil && int64(len(delta)) > b.keep {
+		r = repeat{from, b.sum(delta)}
 	}
-	return repeat{from, max(1, maphash.String(b.seed, delta))}
+	return r
 }
+
+func (b *Budget) sum(delta string) uint64 { return max(1, maphash.String(b.seed, delta)) }
 
 // isRepeat reports whether delta is the last one again, as far as that is known.
 // s.mu is held.
