@@ -18,7 +18,7 @@ func (s *Stream) Push(ctx context.Context, delta string) error {
 	if err := s.admit(ctx); err != nil {
 		return err
 	}
-	_, err := s.push(delta, repeat{})
+	_, err := s.push(delta)
 	return err
 }
 
@@ -51,7 +51,10 @@ func (s *Stream) pushAt(ctx context.Context, from int64, delta string) (next int
 		s.mu.Unlock()
 		return from + Units(delta), nil
 	}
-	return s.push(rest, s.cfg.Budget.repeatOf(from, delta))
+	if next, err = s.push(rest); err == nil {
+		s.remember(from, delta)
+	}
+	return next, err
 }
 
 // admit returns nil, with s.mu held, when the stream has room for more. With an
@@ -87,9 +90,9 @@ func (s *Stream) admit(ctx context.Context) error {
 	}
 }
 
-// push appends delta and releases s.mu, which is held. last is to be known of it.
-// It says where the next append starts.
-func (s *Stream) push(delta string, last repeat) (next int64, err error) {
+// push appends delta and releases s.mu, which is held. It says where the next
+// append starts.
+func (s *Stream) push(delta string) (next int64, err error) {
 	room := s.cfg.Policy.MaxUnits - s.text.end()
 	if int64(len(s.in.held)+len(delta)) > room && Units(s.in.held+delta) > room {
 		next = s.received()
@@ -98,9 +101,6 @@ func (s *Stream) push(delta string, last repeat) (next int64, err error) {
 	}
 	before := s.in.replaced
 	s.produce(s.in.accept(delta))
-	if s.last != last {
-		s.last = last
-	}
 	replaced := s.in.replaced - before
 	s.trigger()
 	next = s.received()

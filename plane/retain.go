@@ -13,10 +13,13 @@ func (t *text) size() int64 {
 // weigh brings the budget up to date with the text, which may have moved. s.mu is
 // held.
 func (s *Stream) weigh() {
-	size := s.text.size()
-	if size == s.size {
-		return
+	if s.text.size() != s.size { // as a rule it has not, and this is inlined
+		s.moved()
 	}
+}
+
+func (s *Stream) moved() {
+	size := s.text.size()
 	s.cfg.Budget.add(size - s.size)
 	s.size = size
 	s.recent = nil // its frames would keep the memory where the text was
@@ -96,18 +99,24 @@ type repeat struct {
 	sum  uint64 // 0: none
 }
 
-// repeatOf returns what to know of a delta from an offset on.
-func (b *Budget) repeatOf(from int64, delta string) (r repeat) {
-	if b != nil && int64(len(delta)) > b.keep {
-		r = repeat{from, b.sum(delta)}
+// remember takes note of a delta that was added and may be repeated. s.mu is not
+// held.
+func (s *Stream) remember(from int64, delta string) {
+	b := s.cfg.Budget
+	if b == nil || int64(len(delta)) <= b.keep {
+		return
 	}
-	return r
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last = b.repeat(from, delta)
 }
 
-func (b *Budget) sum(delta string) uint64 { return max(1, maphash.String(b.seed, delta)) }
-
-// isRepeat reports whether delta is the last one again, as far as that is known.
-// s.mu is held.
+// isRepeat reports whether delta is the long one that was remembered last. s.mu
+// is held.
 func (s *Stream) isRepeat(from int64, delta string) bool {
-	return s.last.sum != 0 && s.last == s.cfg.Budget.repeatOf(from, delta)
+	return s.last.sum != 0 && s.last.from == from && s.last == s.cfg.Budget.repeat(from, delta)
+}
+
+func (b *Budget) repeat(from int64, delta string) repeat {
+	return repeat{from, max(1, maphash.String(b.seed, delta))}
 }

@@ -31,7 +31,7 @@ type Stream struct {
 	in      intake
 	size    int64   // of text, as the budget counts it
 	floor   int64   // text below was trimmed
-	last    repeat  // of the last delta, if that was long and came with its offset
+	last    repeat  // of the last long delta that came with its offset
 	durable int64   // what the store confirmed
 	mark    int64   // newest durable that readers are told; a seal's own is in its end
 	recent  *recent // nil while nobody reads

@@ -1,6 +1,7 @@
 package plane
 
 import (
+	"slices"
 	"sort"
 	"unicode/utf8"
 	"unsafe"
@@ -128,7 +129,7 @@ func (t *text) trim(below int64) {
 		return
 	}
 	rest := view(t.buf[at:])
-	kept := text{base: start, buf: make([]byte, 0, len(rest))}
+	kept := text{base: start, buf: slices.Grow([]byte(nil), len(rest))}
 	kept.append(rest, validUnits(rest))
 	*t = kept
 }
