@@ -31,7 +31,8 @@ func (y *System) resealLater(a *activation, s *plane.Stream, delay time.Duration
 		switch {
 		case y.active[s.ID()] != a:
 		case errors.Is(err, plane.ErrFenced):
-			delete(y.active, s.ID())
+			y.remove(a, s.ID())
+			s.Retire()
 		case err != nil:
 			y.resealLater(a, s, next(delay))
 		default:
@@ -44,7 +45,7 @@ func (y *System) resealLater(a *activation, s *plane.Stream, delay time.Duration
 // unless the name is opened again, which takes the claim over.
 func (y *System) giveBackLater(claim plane.Claim, delay time.Duration) {
 	time.AfterFunc(jitter(delay), func() {
-		a, err := y.reserve(claim.ID)
+		a, err := y.reserve(claim.ID, false)
 		if err != nil {
 			if errors.Is(err, plane.ErrFull) {
 				y.giveBackLater(claim, next(delay))

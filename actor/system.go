@@ -10,10 +10,12 @@ package actor
 
 import (
 	"cmp"
+	"container/list"
 	"context"
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -58,10 +60,13 @@ type System struct {
 	opening  sync.WaitGroup // opens being decided
 	draining context.Context
 	drain    context.CancelFunc
+	pressed  atomic.Bool // relief is on its way
 
-	mu     sync.Mutex // guards below
-	active map[string]*activation
-	live   int // activations whose stream is being opened or has not ended
+	mu        sync.Mutex // guards below
+	active    map[string]*activation
+	live      int       // activations whose stream is being opened or has not ended
+	lingering list.List // lingerers, in the order in which they ended
+	trimmed   time.Time // when relief last looked at all live streams
 }
 
 // activation is one stream on this node.
@@ -69,7 +74,8 @@ type activation struct {
 	decided chan struct{} // closed when the open is won or lost
 	stream  *plane.Stream // nil until won
 	ended   bool
-	retire  *time.Timer // set when the stream has ended
+	retire  *time.Timer   // set when the stream has ended
+	place   *list.Element // among those that linger; nil if it does not
 }
 
 // New returns a system that hosts nothing yet.
@@ -98,17 +104,26 @@ func New(cfg Config) (*System, error) {
 			told(s, end)
 		}
 	}
+	exceeded := cfg.Plane.Hooks.Exceeded
+	cfg.Plane.Hooks.Exceeded = func() {
+		y.press()
+		if exceeded != nil {
+			exceeded()
+		}
+	}
 	y.cfg = cfg
 	return y, nil
 }
 
 // Open claims a stream and makes it live here. claim.Node is the system's own.
 // A name that is held, opening, live or lingering, is refused with
-// plane.ErrOpenHere; a drain that overtakes the open ends it with
+// plane.ErrOpenHere; a node that is full, of streams or of text, refuses with
+// plane.ErrFull; a drain that overtakes the open ends it with
 // plane.ErrDraining.
 func (y *System) Open(ctx context.Context, claim plane.Claim) (*plane.Stream, error) {
 	claim.Node = y.cfg.Node
-	a, err := y.reserve(claim.ID)
+	y.relieve()
+	a, err := y.reserve(claim.ID, y.cfg.Plane.Budget.Exceeded())
 	if err != nil {
 		return nil, err
 	}
@@ -142,8 +157,8 @@ func (y *System) Open(ctx context.Context, claim plane.Claim) (*plane.Stream, er
 	return stream, err
 }
 
-// reserve takes the name for an open.
-func (y *System) reserve(id string) (*activation, error) {
+// reserve takes the name for an open, unless the node is full.
+func (y *System) reserve(id string, full bool) (*activation, error) {
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	switch {
@@ -151,7 +166,7 @@ func (y *System) reserve(id string) (*activation, error) {
 		return nil, plane.ErrDraining
 	case y.active[id] != nil:
 		return nil, plane.ErrOpenHere
-	case len(y.active) >= y.cfg.MaxStreams:
+	case full, len(y.active) >= y.cfg.MaxStreams:
 		return nil, plane.ErrFull
 	}
 	a := &activation{decided: make(chan struct{})}
@@ -210,6 +225,9 @@ func (y *System) Subscribe(ctx context.Context, access Access) (*plane.Cursor, e
 // ended starts the linger of a stream that has ended for its readers. One whose
 // row is another's goes at once: its readers belong elsewhere.
 func (y *System) ended(s *plane.Stream, end plane.Ending) {
+	if y.cfg.Plane.Budget.Exceeded() {
+		defer y.press()
+	}
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	a := y.active[s.ID()]
@@ -220,7 +238,8 @@ func (y *System) ended(s *plane.Stream, end plane.Ending) {
 	y.live--
 	switch {
 	case errors.Is(end.Err, plane.ErrFenced):
-		delete(y.active, s.ID())
+		y.remove(a, s.ID())
+		s.Retire()
 	case end.Err != nil:
 		y.resealLater(a, s, y.cfg.Repair)
 	default:
@@ -231,13 +250,8 @@ func (y *System) ended(s *plane.Stream, end plane.Ending) {
 // retireLater frees the name after the linger. The timer is the activation's,
 // not the name's. y.mu is held.
 func (y *System) retireLater(a *activation, s *plane.Stream) {
-	a.retire = time.AfterFunc(y.cfg.Linger, func() {
-		y.mu.Lock()
-		defer y.mu.Unlock()
-		if y.active[s.ID()] == a {
-			delete(y.active, s.ID())
-		}
-	})
+	a.place = y.lingering.PushBack(lingerer{a, s})
+	a.retire = time.AfterFunc(y.cfg.Linger, func() { y.retire(a, s) })
 }
 
 // Counts says how many streams are live (or opening) and how many linger.
@@ -274,12 +288,11 @@ func (y *System) Close(ctx context.Context) error {
 		switch {
 		case a.stream == nil: // its open outlasts ctx, and gives it back
 			continue
-		case a.retire != nil:
-			a.retire.Stop()
 		case !a.ended:
 			y.live--
 		}
-		delete(y.active, id)
+		y.remove(a, id)
+		a.stream.Retire()
 	}
 	return err
 }

@@ -21,6 +21,7 @@ func benchStream(b *testing.B, retain int64) *plane.Stream {
 	s, err := plane.Open(b.Context(), plane.Config{
 		Commit: func(context.Context, plane.Change) (plane.Answer, error) { return plane.Answer{}, nil },
 		Retain: &retain,
+		Budget: plane.NewBudget(1 << 40),
 		Policy: policy,
 	}, plane.Claim{ID: "s"})
 	if err != nil {

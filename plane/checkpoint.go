@@ -299,17 +299,6 @@ func (s *Stream) advance(slice Slice, row Row) {
 	s.trim()
 }
 
-// trim gives up text that callback mode need not keep. s.mu is held.
-func (s *Stream) trim() {
-	if s.cfg.Retain == nil {
-		return
-	}
-	if below := s.durable - *s.cfg.Retain; below > s.floor {
-		s.floor = s.text.floor(below)
-		s.text.trim(s.floor)
-	}
-}
-
 // answer ends the waiting of flushes up to an offset. s.mu is held.
 func (s *Stream) answer(upTo int64, err error) {
 	s.waiters = slices.DeleteFunc(s.waiters, func(w waiter) bool {

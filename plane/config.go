@@ -15,7 +15,7 @@ const DefaultRetain = 64 << 10
 // not changed after the first Open. Exactly one of Store and Commit is set.
 type Config struct {
 	// Store keeps the text in tables. A stream then holds its whole text in
-	// memory while it lives.
+	// memory while it lives, as far as the Budget lets it.
 	Store Store
 
 	// Commit hands each change to the application, which persists for itself
@@ -25,6 +25,9 @@ type Config struct {
 	// Retain, in callback mode only, is how many durable units stay in memory;
 	// nil means DefaultRetain. A reader that joins below gets stale.
 	Retain *int64
+
+	// Budget bounds the text in memory, of all streams together; nil is no bound.
+	Budget *Budget
 
 	Policy Policy       // the zero value means DefaultPolicy
 	Hooks  Hooks        // told what happens; all optional
@@ -39,6 +42,9 @@ type Hooks struct {
 
 	// Replaced is told how many characters became U+FFFD at the door.
 	Replaced func(id string, n int64)
+
+	// Exceeded is told after each push while the Budget is exceeded.
+	Exceeded func()
 
 	// Ended is told once, when the stream has ended for its readers.
 	Ended func(s *Stream, end Ending)
@@ -63,7 +69,7 @@ func (c Config) resolve() (Config, error) {
 	case c.Store != nil && c.Commit != nil:
 		return c, fmt.Errorf("%w: a plane takes a Store or a Commit function, not both", ErrConfig)
 	case c.Commit == nil && c.Retain != nil:
-		return c, fmt.Errorf("%w: Retain is for callback mode; tables keep the whole text", ErrConfig)
+		return c, fmt.Errorf("%w: Retain is for callback mode; tables keep what the Budget lets them", ErrConfig)
 	case c.Retain != nil && *c.Retain < 0:
 		return c, fmt.Errorf("%w: Retain must be 0 or more", ErrConfig)
 	}

@@ -74,6 +74,7 @@ func (c *Cursor) Poll() (f Frame, ok bool, more <-chan struct{}) {
 	s := c.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.settleRetired()
 	end := s.text.end()
 	lagging := s.cfg.Policy.MaxLag > 0 && end-c.pos > s.cfg.Policy.MaxLag
 	switch {
@@ -135,6 +136,7 @@ func (c *Cursor) leave(f Frame) Frame {
 func (s *Stream) left() {
 	if s.readers--; s.readers == 0 {
 		s.recent = nil
+		s.settleRetired()
 	}
 }
 

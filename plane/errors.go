@@ -15,7 +15,7 @@ var (
 	ErrLostRace   = errors.New("another opened the stream first")      // the compare-and-swap of the token failed
 	ErrOpenHere   = errors.New("stream is open on this node already")  // package actor
 	ErrDraining   = errors.New("node is draining and opens no stream") // package actor
-	ErrFull       = errors.New("node holds as many streams as it may") // package actor
+	ErrFull       = errors.New("node holds as much as it may")         // package actor: streams, or text
 
 	// Answers to a producer.
 	ErrClosed   = errors.New("stream is closed")

@@ -81,16 +81,39 @@ func (m *machine) checkLengths(t *rapid.T, was plane.State) {
 	if !slices.Equal(plane.UnitsOf(text), m.produced[floor:]) {
 		t.Fatalf("the text from %d is %q, want %q", floor, text, plane.Encode(m.produced[floor:], true))
 	}
-	keep := int64(0)
+	m.checkFloor(t, floor)
+}
+
+// checkFloor holds the stream to it that it keeps what it must keep, and that
+// the budget knows of all that it does.
+func (m *machine) checkFloor(t *rapid.T, floor int64) {
+	st := m.state
+	least, most := int64(0), int64(0)
 	if !m.w.tables {
-		keep = max(0, st.Durable-m.retain)
-		if inside(m.produced, keep) {
-			keep--
-		}
+		least = m.durableBut(m.retain)
+		most = least
 	}
-	if floor > keep || floor < keep && st.Status == plane.StatusStreaming {
-		t.Fatalf("text from %d is kept, want from %d", floor, keep)
+	if m.budget != nil {
+		most = max(most, m.durableBut(m.keep))
 	}
+	if _, hosted := m.sys.Stream("s"); !hosted {
+		most = st.Seq
+	}
+	if floor > most || floor < least && st.Status == plane.StatusStreaming {
+		t.Fatalf("text from %d is kept, want from %d to %d of %+v", floor, least, most, st)
+	}
+	if used, weight := m.budget.Used(), m.s.Weight(); m.budget != nil && used != weight {
+		t.Fatalf("the budget counts %d bytes of %d", used, weight)
+	}
+}
+
+// durableBut is where the last so many durable units begin.
+func (m *machine) durableBut(keep int64) int64 {
+	at := max(0, m.state.Durable-keep)
+	if inside(m.produced, at) {
+		at--
+	}
+	return at
 }
 
 // checkPolicy holds a stream whose store never failed to the promise that text
@@ -170,8 +193,8 @@ func (m *machine) calmEnd(t *rapid.T) {
 	time.Sleep(actor.DefaultLinger)
 	synctest.Wait()
 	live, lingering := m.sys.Counts()
-	if _, hosted := m.sys.Stream("s"); hosted || live != 0 || lingering != 0 {
-		t.Fatalf("after the linger: %d live, %d linger", live, lingering)
+	if _, hosted := m.sys.Stream("s"); hosted || live != 0 || lingering != 0 || m.budget.Used() != 0 {
+		t.Fatalf("after the linger: %d live, %d linger, %d bytes", live, lingering, m.budget.Used())
 	}
 }
 

@@ -89,7 +89,7 @@ func (m *machine) pushed(t *rapid.T, from int64, fresh string, push func(context
 	case errors.Is(err, plane.ErrConflict) && from < m.floor():
 		// what it repeats was trimmed while it waited for room
 	case errors.Is(err, context.DeadlineExceeded):
-		if waited := time.Since(began); waited < patience || st.Seq-st.Durable < m.policy.MaxOutstanding {
+		if waited := time.Since(began); waited < patience || !m.full(st) {
 			t.Fatalf("push gave up after %v with %d outstanding", waited, st.Seq-st.Durable)
 		}
 	case errors.Is(err, plane.ErrClosed) || errors.Is(err, plane.ErrFenced):
@@ -99,6 +99,12 @@ func (m *machine) pushed(t *rapid.T, from int64, fresh string, push func(context
 	default:
 		t.Fatalf("push: %v", err)
 	}
+}
+
+// full reports whether a push may have to wait.
+func (m *machine) full(st plane.State) bool {
+	waits := st.Seq - st.Durable
+	return waits >= m.policy.MaxOutstanding || waits > m.policy.Units && m.budget.Exceeded()
 }
 
 // accept is the oracle's door.
@@ -162,8 +168,10 @@ func (m *machine) pushAt(t *rapid.T) {
 	case kind == 1 && len(text) > 0: // other text
 		text[rapid.IntRange(0, len(text)-1).Draw(t, "where")] = 'ß'
 		m.refused(t, at(from, append(text, fresh...)), plane.ErrConflict)
-	case from < m.floor():
-		m.refused(t, at(from, text), plane.ErrConflict)
+	case from < m.floor(): // which may be known to be the last delta
+		if err := at(from, text); err != nil {
+			m.refused(t, err, plane.ErrConflict)
+		}
 	case kind == 2 && len(text) > 0: // nothing new
 		text = text[:rapid.IntRange(0, len(text)).Draw(t, "length")]
 		m.pushed(t, from, "", func(context.Context) error { return at(from, text) })
@@ -221,6 +229,9 @@ func begun(s string) int {
 	return n
 }
 
+// trim takes memory away.
+func (m *machine) trim(*rapid.T) { m.s.Trim() }
+
 // pumped judges how a pump ended, and takes over what it pushed: all that it was
 // given, or all but the last delta if that was not taken: any delta adds a unit.
 func (m *machine) pumped(t *rapid.T, err error, pushed func(to int) string, last, given int) {
@@ -228,9 +239,9 @@ func (m *machine) pumped(t *rapid.T, err error, pushed func(to int) string, last
 	all := pushed(given)
 	switch {
 	case err == nil || st.Over:
-	case errors.Is(err, context.DeadlineExceeded) && m.policy.MaxOutstanding <= 8:
+	case errors.Is(err, context.DeadlineExceeded) && m.full(st):
 	case errors.Is(err, plane.ErrTooLong) && len(m.produced)+len(plane.RawUnits(m.pending+all)) > int(m.policy.MaxUnits):
-	case errors.Is(err, plane.ErrConflict) && !m.w.tables: // trimmed while it waited for room
+	case errors.Is(err, plane.ErrConflict) && m.floor() > 0: // trimmed while it waited for room
 	default:
 		t.Fatalf("pump: %v", err)
 	}
@@ -255,7 +266,7 @@ func (m *machine) refused(t *rapid.T, err, kind error) {
 			t.Fatalf("%v, want %v and %d", err, kind, len(m.received()))
 		}
 	case m.s.State().Over && (errors.Is(err, plane.ErrClosed) || errors.Is(err, plane.ErrFenced)):
-	case errors.Is(err, context.DeadlineExceeded) && m.policy.MaxOutstanding <= 8:
+	case errors.Is(err, context.DeadlineExceeded) && m.full(m.s.State()):
 	default:
 		t.Fatalf("append: %v, want %v", err, kind)
 	}

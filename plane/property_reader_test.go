@@ -194,6 +194,9 @@ func (m *machine) frame(t *rapid.T, r *reader, f plane.Frame) {
 		wrong("the shared form is another frame's: " + got)
 	}
 	if !r.opened {
+		if m.fenced() { // the frame is of that moment
+			r.first.FloorSeq = min(r.first.FloorSeq, f.FloorSeq)
+		}
 		if r.begin(f); plain(f) != plain(r.first) {
 			wrong(fmt.Sprintf("first, instead of %+v,", r.first))
 		}

@@ -51,6 +51,8 @@ type machine struct {
 	w      *world
 	policy plane.Policy
 	retain int64 // callback mode
+	budget *plane.Budget
+	keep   int64 // durable units that stay whatever the budget says
 
 	count    int      // makes each piece of text another
 	coming   string   // bytes that the producer has yet to push
@@ -106,7 +108,11 @@ func newMachine(t *rapid.T, tables bool) *machine {
 		MaxLag:         rapid.SampledFrom([]int64{0, 0, 40}).Draw(t, "lag"),
 	}}
 	m.w = &world{tables: tables, maxSlice: m.policy.MaxSlice}
-	config := plane.Config{Policy: m.policy, Store: m.w, Hooks: plane.Hooks{
+	if limit := rapid.SampledFrom([]int64{-1, 0, 700, 5000}).Draw(t, "budget"); limit >= 0 {
+		m.keep = rapid.SampledFrom([]int64{0, 8, 50}).Draw(t, "keep")
+		m.budget = plane.KeepingBudget(limit, m.keep)
+	}
+	config := plane.Config{Policy: m.policy, Store: m.w, Budget: m.budget, Hooks: plane.Hooks{
 		Ended: m.hasEnded, Checkpoint: m.hasTried, Replaced: m.hasReplaced,
 	}}
 	if !tables {
@@ -158,7 +164,7 @@ func (m *machine) actions() map[string]func(*rapid.T) {
 		"flush": m.flush, "flush later": m.flushLater,
 		"time": m.pass, "time passes": m.pass, "much time": m.pass,
 		"join": m.join, "join too": m.join, "read": m.read, "read on": m.read, "leave": m.leave,
-		"cancel": m.cancel, "seal": m.seal,
+		"cancel": m.cancel, "seal": m.seal, "trim": m.trim,
 		"faults": m.faults, "store": m.trouble, "rival": m.takeover,
 	}
 }

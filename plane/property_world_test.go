@@ -182,11 +182,12 @@ func (w *world) Append(ctx context.Context, s plane.Slice) (plane.Row, error) {
 func (w *world) Seal(ctx context.Context, s plane.Seal) (plane.Row, error) {
 	return w.write(ctx, func(fault) (plane.Row, error) {
 		units := w.look("seal", s.Base, s.Seq, s.Text)
-		if s.Base != 0 {
-			w.wrongf("a seal from %d, not of the whole text", s.Base)
+		if s.Base > s.From || s.Base > int64(len(w.text)) {
+			w.wrongf("a seal of what lies above %d, with %d durable and %d stored", s.Base, s.From, len(w.text))
+			return w.row, nil
 		}
 		if w.row.Token == s.Token && w.row.Status == plane.StatusStreaming {
-			w.text = units
+			w.text = append(slices.Clip(w.text[:s.Base]), units...)
 			w.row.Seq, w.row.Status, w.row.Error = s.Seq, s.Status, s.Error
 			if s.Status == plane.StatusComplete && w.row.Cancel {
 				w.row.Status = plane.StatusCancelled

@@ -5,7 +5,8 @@ import "context"
 // Push appends delta and hands it to all readers before it returns. delta is
 // UTF-8, or WTF-8 where it holds half of a surrogate pair; a half is held until
 // its mate comes. Push never waits for a reader; it waits, until ctx is done,
-// while more than the policy's MaxOutstanding units wait for the store.
+// while more than the policy's MaxOutstanding units wait for the store, or more
+// than its Units while the Budget is exceeded.
 //
 // It answers ErrClosed once a seal was asked for, ErrFenced once another owns
 // the stream, and ErrTooLong, taking nothing, if the stream would grow past the
@@ -25,8 +26,9 @@ func (s *Stream) Push(ctx context.Context, delta string) error {
 // starts, in UTF-16 code units. Text that is there already is absorbed, and only
 // the rest is pushed. It answers an OffsetError of kind ErrGap if from lies past
 // the end, and of kind ErrConflict if what is there differs from delta, or lies
-// below what is kept to compare; and ErrCut if delta ends inside the UTF-8 of a
-// character: part of one has no length by which a repeat could be known.
+// below what is kept to compare (a repeat of the last delta is known as such in
+// any case); and ErrCut if delta ends inside the UTF-8 of a character: part of
+// one has no length by which a repeat could be known.
 func (s *Stream) PushAt(ctx context.Context, from int64, delta string) error {
 	if cutBytes(delta) > 0 {
 		return ErrCut
@@ -49,7 +51,10 @@ func (s *Stream) pushAt(ctx context.Context, from int64, delta string) (next int
 		s.mu.Unlock()
 		return from + Units(delta), nil
 	}
-	return s.push(rest)
+	if next, err = s.push(rest); err == nil {
+		s.remember(from, delta)
+	}
+	return next, err
 }
 
 // admit returns nil, with s.mu held, when the stream has room for more. With an
@@ -62,8 +67,14 @@ func (s *Stream) admit(ctx context.Context) error {
 			s.mu.Unlock()
 			return err
 		}
-		if s.outstanding() < s.cfg.Policy.MaxOutstanding {
-			return nil
+		var relief <-chan struct{}
+		if waits := s.outstanding(); waits < s.cfg.Policy.MaxOutstanding {
+			if waits > s.cfg.Policy.Units {
+				relief = s.cfg.Budget.relief()
+			}
+			if relief == nil {
+				return nil
+			}
 		}
 		if s.room == nil {
 			s.room = make(chan struct{})
@@ -72,6 +83,7 @@ func (s *Stream) admit(ctx context.Context) error {
 		s.mu.Unlock()
 		select {
 		case <-room:
+		case <-relief:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -94,6 +106,9 @@ func (s *Stream) push(delta string) (next int64, err error) {
 	next = s.received()
 	s.unlock()
 	s.reportReplaced(replaced)
+	if s.cfg.Hooks.Exceeded != nil && s.cfg.Budget.Exceeded() {
+		s.guard("Exceeded", s.cfg.Hooks.Exceeded)
+	}
 	return next, nil
 }
 
@@ -111,6 +126,7 @@ func (s *Stream) produce(text string) {
 		return
 	}
 	s.text.append(text, validUnits(text))
+	s.weigh()
 	s.changed = true
 }
 
@@ -123,6 +139,8 @@ func (s *Stream) unseen(from int64, delta string) (string, error) {
 		return delta, nil
 	case from > next:
 		return "", &OffsetError{ErrGap, from, next}
+	case from < s.floor && s.isRepeat(from, delta):
+		return "", nil
 	case from < s.floor:
 		return "", &OffsetError{ErrConflict, from, next}
 	}

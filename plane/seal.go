@@ -174,7 +174,7 @@ func (s *Stream) settleSeal(seal Seal, out outcome) {
 // if it is another's.
 func (s *Stream) Reseal() error {
 	s.mu.Lock()
-	if e := s.ending; e == nil || !e.resolved || e.Err == nil || s.inFlight {
+	if e := s.ending; s.retired || e == nil || !e.resolved || e.Err == nil || s.inFlight {
 		s.mu.Unlock()
 		return nil
 	}

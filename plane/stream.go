@@ -29,11 +29,14 @@ type Stream struct {
 	mu      sync.Mutex // guards below
 	text    text
 	in      intake
-	floor   int64   // text below was trimmed (callback mode)
+	size    int64   // of text, as the budget counts it
+	floor   int64   // text below was trimmed
+	last    repeat  // of the last long delta that came with its offset
 	durable int64   // what the store confirmed
 	mark    int64   // newest durable that readers are told; a seal's own is in its end
 	recent  *recent // nil while nobody reads
 	readers int
+	retired bool // text goes when nobody reads it
 
 	changed bool          // something readers wait for happened under this lock
 	tip     chan struct{} // closed at the next change; nil while nobody waits

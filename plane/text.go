@@ -1,6 +1,7 @@
 package plane
 
 import (
+	"slices"
 	"sort"
 	"unicode/utf8"
 	"unsafe"
@@ -127,8 +128,8 @@ func (t *text) trim(below int64) {
 	if at < len(t.buf)/2 || at < markEvery {
 		return
 	}
-	kept := text{base: start}
 	rest := view(t.buf[at:])
+	kept := text{base: start, buf: slices.Grow([]byte(nil), len(rest))}
 	kept.append(rest, validUnits(rest))
 	*t = kept
 }

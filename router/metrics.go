@@ -74,14 +74,15 @@ func NewMetrics() *Metrics {
 	return m
 }
 
-// Observe adds what the actors hold. It is called once.
-func (m *Metrics) Observe(actors *actor.System) {
+// Observe adds what the actors hold, and what its text takes. It is called once.
+func (m *Metrics) Observe(actors *actor.System, text *plane.Budget) {
 	gauge := func(name, help string, read func() int) {
 		promauto.With(m.registry).NewGaugeFunc(
 			prometheus.GaugeOpts{Namespace: "rillkeep", Name: name, Help: help},
 			func() float64 { return float64(read()) })
 	}
 	gauge("streams_open", "Streams that are live here.", func() int { live, _ := actors.Counts(); return live })
+	gauge("text_bytes", "Memory that the text of streams takes.", func() int { return int(text.Used()) })
 	gauge("streams_lingering", "Ended streams that can still be joined.", func() int { _, n := actors.Counts(); return n })
 }
 

@@ -89,7 +89,6 @@ func (p pump) serve(req *http.Request, from int64, parse func(context.Context, i
 	var acks sync.WaitGroup
 	tip := p.s.Join(p.s.State().Seq)
 	acks.Go(func() {
-		defer tip.Close()
 		if p.acknowledge(ctx, tip) != nil {
 			cancel() // nobody reads the answer: the producer is gone
 		}
@@ -126,21 +125,25 @@ func take(to *io.PipeWriter, body io.Reader) {
 }
 
 // acknowledge writes a line for each durable advance, until the stream or ctx
-// ends.
+// ends. Where the cursor fell behind what is kept in memory, another goes on.
 func (p pump) acknowledge(ctx context.Context, tip *plane.Cursor) error {
-	for f, err := range tip.Frames(ctx) {
-		if err != nil {
+	defer func() { tip.Close() }()
+	for {
+		f, err := tip.Next(ctx)
+		switch {
+		case err != nil:
 			return nil
+		case f.Kind == plane.KindStale && !p.s.State().Over:
+			tip = p.s.Join(p.s.State().Seq) // it tells of what becomes durable after this
+		case f.Kind != plane.KindDurable:
+			continue
 		}
-		if f.Kind == plane.KindDurable {
-			if err := p.line(wire.PumpLine{Ack: p.ack()}); err != nil {
-				return err
-			}
-			// One that passes between lines would end an HTTP/2 stream.
-			_ = p.control.SetWriteDeadline(time.Time{})
+		if err := p.line(wire.PumpLine{Ack: p.ack()}); err != nil {
+			return err
 		}
+		// One that passes between lines would end an HTTP/2 stream.
+		_ = p.control.SetWriteDeadline(time.Time{})
 	}
-	return nil
 }
 
 func (p pump) ack() wire.Ack {

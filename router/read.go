@@ -109,6 +109,7 @@ type autoSource struct {
 	id     string
 	at     sse.Position   // where the reader is
 	opened bool           // it was sent an open
+	told   int64          // newest durable mark that it was sent
 	held   []plane.Frame  // to be sent next
 	live   *plane.Cursor  // nil while the durable plane serves
 	rest   *durableSource // nil while the live plane serves
@@ -159,10 +160,17 @@ func (a *autoSource) Poll() (f plane.Frame, ok bool, more <-chan struct{}) {
 			a.live, a.rest = nil, a.router.goOn(a.id, a.at)
 			continue
 		case f.Kind == plane.KindOpen:
-			a.opened = true
+			a.opened, a.told = true, min(a.told, f.From)
 			a.at = sse.Position{Offset: f.From, Epoch: f.Epoch}
 		case f.Kind == plane.KindChunk:
 			a.at = sse.Position{Offset: f.Seq, Epoch: f.Epoch}
+		case f.Kind == plane.KindDurable && f.Seq <= a.told: // by the other plane, a moment ago
+			if more != nil {
+				return plane.Frame{}, false, more
+			}
+			continue
+		case f.Kind == plane.KindDurable:
+			a.told = f.Seq
 		}
 		return f, ok, more
 	}

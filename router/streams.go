@@ -274,22 +274,40 @@ func (r *Router) snapshot(c echo.Context) error {
 	}
 	snap := wire.Snapshot{Stream: describe(row), DurableSeq: row.Seq}
 	if s, ok := r.cfg.Actors.Stream(id); ok {
-		if text, from, st := s.Snapshot(); from == 0 {
-			snap.Text, snap.Seq, snap.DurableSeq, snap.Status, snap.Error = text, st.Seq, st.Durable, st.Status, st.Error
+		text, from, st := s.Snapshot()
+		below, page, err := r.durableText(ctx, id, from)
+		if err != nil {
+			return err
+		}
+		if from == 0 || page.End() == from && page.Epoch == s.Epoch() {
+			snap.Text, snap.Seq, snap.DurableSeq, snap.Status, snap.Error = below+text, st.Seq, st.Durable, st.Status, st.Error
 			return c.JSON(http.StatusOK, snap)
 		}
 	}
+	text, page, err := r.durableText(ctx, id, plane.MaxOffset)
+	if err != nil {
+		return err
+	}
+	snap.Text, snap.Seq, snap.DurableSeq, snap.Status, snap.Error = text, page.Seq, page.Seq, page.Status, page.Error
+	return c.JSON(http.StatusOK, snap)
+}
+
+// durableText returns a stream's durable text up to offset to, or its end, and
+// the last page that was read for it.
+func (r *Router) durableText(ctx context.Context, id string, to int64) (string, store.Page, error) {
 	var text strings.Builder
-	for page := (store.Page{}); ; {
-		if page, err = r.rows.Text(ctx, id, page.End(), store.MaxPage); err != nil {
-			return err
+	var page store.Page
+	for at := int64(0); at < to; at = page.End() {
+		var err error
+		if page, err = r.rows.Text(ctx, id, at, min(store.MaxPage, to-at)); err != nil {
+			return "", page, err
 		}
 		text.WriteString(page.Text)
 		if page.End() >= page.Seq {
-			snap.Text, snap.Seq, snap.DurableSeq, snap.Status, snap.Error = text.String(), page.Seq, page.Seq, page.Status, page.Error
-			return c.JSON(http.StatusOK, snap)
+			break
 		}
 	}
+	return text.String(), page, nil
 }
 
 // decode reads a small optional JSON body.

@@ -30,6 +30,7 @@ type serveCmd struct {
 	Retention time.Duration `help:"Delete streams from the database this long after their end; by default they stay." env:"RILLKEEP_RETENTION" placeholder:"DURATION"`
 	Keys      string        `help:"File of the keys that verify tokens. Without it everything is allowed, on loopback only." env:"RILLKEEP_KEYS" placeholder:"FILE"`
 	Audience  string        `help:"Audience that tokens must be made for, by default ${default}." env:"RILLKEEP_AUDIENCE" default:"rillkeep" placeholder:"NAME"`
+	MaxText   size          `help:"Memory for the text of all streams together, by default ${default}; the process takes up to twice as much." env:"RILLKEEP_MAX_TEXT" default:"1GiB" placeholder:"SIZE"`
 	Drain     time.Duration `help:"Time that a stopping node has to seal its streams and end its readers, by default ${default}." env:"RILLKEEP_DRAIN" default:"25s" placeholder:"DURATION"`
 	LogLevel  slog.Level    `help:"debug, info (the default), warn or error." env:"RILLKEEP_LOG_LEVEL" default:"info" placeholder:"LEVEL"`
 	LogJSON   bool          `help:"Log JSON also to a terminal." name:"log-json" env:"RILLKEEP_LOG_JSON"`
@@ -51,7 +52,7 @@ func (s serveCmd) Run(ctx context.Context, con *console) error {
 	log := slog.New(s.handler(con.err))
 	cfg := node.Config{
 		Listen: s.Listen, Data: s.Data, Database: s.Database, DirectDatabase: s.Direct, Name: s.Name,
-		Retention: s.Retention, Audience: s.Audience, Logger: log,
+		Retention: s.Retention, Audience: s.Audience, MaxText: int64(s.MaxText), Logger: log,
 	}
 	var err error
 	if cfg.Tables, err = s.tables(s.Table, s.Columns); err != nil {

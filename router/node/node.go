@@ -29,9 +29,10 @@ import (
 
 // Defaults of Config.
 const (
-	DefaultListen = "127.0.0.1:8080"
-	DefaultData   = "data"
-	DefaultDrain  = 25 * time.Second
+	DefaultListen  = "127.0.0.1:8080"
+	DefaultData    = "data"
+	DefaultDrain   = 25 * time.Second
+	DefaultMaxText = int64(1 << 30)
 )
 
 // What bounds a client's connection, beside router.Limits, and a node's end.
@@ -73,6 +74,10 @@ type Config struct {
 
 	Keys     *auth.Keys // verify tokens; nil allows everything, on loopback only
 	Audience string     // that tokens are made for; "" means auth.DefaultAudience
+
+	// MaxText bounds the text in memory, of all streams together, in bytes; 0
+	// means DefaultMaxText. The process takes up to twice as much for it.
+	MaxText int64
 
 	Policy plane.Policy
 	Linger time.Duration // of ended streams in memory; 0 means actor.DefaultLinger
@@ -160,6 +165,10 @@ func Open(ctx context.Context, cfg Config) (_ *Node, err error) {
 // compose puts the node's parts together. rows is the store as they see it, token
 // the owner token of its streams without their epochs.
 func (n *Node) compose(cfg Config, rows store.Store, token string) (err error) {
+	if cfg.MaxText < 0 {
+		return fmt.Errorf("%w: MaxText must be 0 or more", plane.ErrConfig)
+	}
+	text := plane.NewBudget(cmp.Or(cfg.MaxText, DefaultMaxText))
 	metrics := router.NewMetrics()
 	if n.lease != nil {
 		metrics.ObserveLease(n.lease.Stats)
@@ -167,6 +176,7 @@ func (n *Node) compose(cfg Config, rows store.Store, token string) (err error) {
 	n.actors, err = actor.New(actor.Config{
 		Plane: plane.Config{
 			Store:  rows,
+			Budget: text,
 			Policy: cfg.Policy,
 			Logger: n.log,
 			Hooks:  n.announcing(n.hooks(metrics)),
@@ -178,7 +188,7 @@ func (n *Node) compose(cfg Config, rows store.Store, token string) (err error) {
 	if err != nil {
 		return err
 	}
-	metrics.Observe(n.actors)
+	metrics.Observe(n.actors, text)
 	if err := n.openNews(token); err != nil {
 		return err
 	}
