@@ -74,6 +74,10 @@ func New(to Writer) *Group { return &Group{to: to, flying: map[string]struct{}{}
 // Append is plane.Store.Append. If ctx ends first it says so, and the slice may
 // or may not be appended.
 func (g *Group) Append(ctx context.Context, slice plane.Slice) (plane.Row, error) {
+	if g.alone(slice.ID) {
+		defer g.leave(slice.ID)
+		return g.to.One(ctx, slice)
+	}
 	e := &entry{ctx: ctx, slice: slice, done: make(chan struct{})}
 	g.put(e)
 	select {
@@ -82,6 +86,31 @@ func (g *Group) Append(ctx context.Context, slice plane.Slice) (plane.Row, error
 	case <-ctx.Done():
 		return plane.Row{}, ctx.Err()
 	}
+}
+
+// alone reports whether a slice may go at once, on its caller's goroutine: nobody
+// waits to be taken. The caller is to leave.
+func (g *Group) alone(id string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if _, ok := g.flying[id]; ok || g.running == lanes || len(g.queue) > 0 {
+		return false
+	}
+	g.running++
+	g.flying[id] = struct{}{}
+	return true
+}
+
+// leave is the end of one that went alone. Who came meanwhile goes on in its lane.
+func (g *Group) leave(id string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.flying, id)
+	if len(g.queue) == 0 {
+		g.running--
+		return
+	}
+	go g.run()
 }
 
 func (g *Group) put(e *entry) {
