@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"rillkeep.dev/rillkeep/plane"
 	"rillkeep.dev/rillkeep/store"
@@ -19,7 +18,7 @@ import (
 
 const (
 	// lockPatience is how long a batch waits for a row that somebody else has
-	// locked, where the session's own lock_timeout is not as short.
+	// locked.
 	lockPatience = pg.LockTimeout
 
 	// carefulFor is how long appends are careful after one has met a locked row:
@@ -31,7 +30,7 @@ const (
 // appender appends to the tables, for a group.
 type appender struct {
 	s       *Store
-	patient bool         // the sessions' lock_timeout may be longer than lockPatience
+	patient bool         // the sessions' own lock_timeout is not lockPatience
 	careful atomic.Int64 // until then, in Unix nanoseconds
 }
 
@@ -97,12 +96,8 @@ func (a *appender) many(ctx context.Context, sql string, slices []plane.Slice) (
 	for i, s := range slices {
 		ids[i], tokens[i], texts[i], from[i], seq[i] = s.ID, s.Token, s.Text, s.From, s.Seq
 	}
-	if !a.patient {
-		found, err := a.s.pool.Query(ctx, sql, ids, tokens, from, seq, texts)
-		return appended(found, err, slices)
-	}
 	batch := new(pgx.Batch)
-	batch.Queue(lockPatienceSQL, lockPatience)
+	batch.Queue(batchSettingsSQL, lockPatience)
 	batch.Queue(sql, ids, tokens, from, seq, texts)
 	results := a.s.pool.SendBatch(ctx, batch)
 	if _, err := results.Exec(); err != nil {
@@ -172,11 +167,7 @@ func (a *appender) complete(ctx context.Context, slices []plane.Slice, answers [
 
 // Divisible is a group.Writer's.
 func (a *appender) Divisible(err error) bool {
-	said, ok := errors.AsType[*pgconn.PgError](err)
-	if !ok {
-		return false
-	}
-	switch said.Code[:2] {
+	switch pg.Class(err) {
 	case "21", "22", "23", "40", "44", "54", "55", "P0": // of the data, or of others' locks
 		return true
 	default:

@@ -11,7 +11,7 @@ import (
 
 // AppendMany appends one batch, as if one had met a locked row before or not.
 func AppendMany(ctx context.Context, s *Store, careful bool, slices []plane.Slice) ([]group.Answer, error) {
-	a := &appender{s: s, patient: true}
+	a := &appender{s: s}
 	if careful {
 		a.careful.Store(time.Now().Add(time.Hour).UnixNano())
 	}

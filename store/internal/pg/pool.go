@@ -187,13 +187,20 @@ func pooler(err error) bool {
 
 // broken reports whether the server refused what it would refuse again.
 func broken(err error) bool {
-	said, ok := errors.AsType[*pgconn.PgError](err)
-	if !ok || len(said.Code) != 5 {
-		return false
-	}
-	switch said.Code[:2] {
+	switch Class(err) {
 	case "22", "23", "42": // data, constraints, names and rights
 		return true
+	default:
+		return false
 	}
-	return false
+}
+
+// Class is the class of the server's error in err, the first two characters of its
+// code; "" if err is none.
+func Class(err error) string {
+	said, ok := errors.AsType[*pgconn.PgError](err)
+	if !ok || len(said.Code) != 5 { // a pooler's may be of another length
+		return ""
+	}
+	return said.Code[:2]
 }
