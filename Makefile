@@ -11,7 +11,7 @@ run: build ## start one node on 127.0.0.1:8080, with its store in ./data
 build:
 	$(GO) build -o bin/rillkeep ./cmd/rillkeep
 
-test: ## all tests, race detector on; needs Postgres and Chromium, and gets them
+test: ## all tests, race detector on; needs PostgreSQL, PgBouncer and Chromium, and gets them
 	.ci/tools
 	$(GO) test -race -timeout 15m ./...
 

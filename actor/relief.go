@@ -39,9 +39,13 @@ func (y *System) pressIn(wait time.Duration) {
 // live streams only just before, it says how long not to do so again.
 func (y *System) relieve() (wait time.Duration) {
 	budget := y.cfg.Plane.Budget
-	if !budget.Exceeded() {
+	if !budget.Exceeded() || y.draining.Err() != nil {
 		return 0
 	}
+	if !y.relieving.TryLock() { // somebody is at it
+		return 0
+	}
+	defer y.relieving.Unlock()
 	y.evict(budget.Limit() - budget.Limit()/8) // room for a while, so that this is rare
 	if !budget.Exceeded() {
 		return 0

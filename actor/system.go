@@ -62,6 +62,8 @@ type System struct {
 	drain    context.CancelFunc
 	pressed  atomic.Bool // relief is on its way
 
+	relieving sync.Mutex // held by who gives text up
+
 	mu        sync.Mutex // guards below
 	active    map[string]*activation
 	live      int       // activations whose stream is being opened or has not ended

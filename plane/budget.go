@@ -34,8 +34,13 @@ func NewBudget(limit int64) *Budget {
 	return &Budget{limit: limit, keep: repeatUnits, seed: maphash.MakeSeed()}
 }
 
-// Limit returns the budget's bytes.
-func (b *Budget) Limit() int64 { return b.limit }
+// Limit returns the budget's bytes, 0 if there is no bound.
+func (b *Budget) Limit() int64 {
+	if b == nil {
+		return 0
+	}
+	return b.limit
+}
 
 // Used returns how many bytes the texts take now: the memory set aside for them,
 // of which an eighth or so waits for what is to come.

@@ -1,8 +1,10 @@
 package router
 
 import (
+	"bytes"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"rillkeep.dev/rillkeep/plane"
 )
@@ -42,6 +44,7 @@ func (cs *crews) take(d *delivery) bool {
 	c := cs.roomy(stream)
 	c.size++
 	c.joined = append(c.joined, d)
+	c.news.Store(true)
 	d.crew.Store(c)
 	poke(c.poked) // it looks whether d has something to do: that may have come up since
 	return true
@@ -73,11 +76,14 @@ type crew struct {
 
 	size   int         // members and joined; guarded by all.mu
 	joined []*delivery // to become members; guarded by all.mu
+	news   atomic.Bool // somebody has joined since the last muster
 
 	// Of the goroutine.
 	members []*delivery
+	counted int       // members that size was told of
 	at      *delivery // served now
 	batch   batch
+	joint   []byte // several frames, for one write
 }
 
 // run serves the members until there are none.
@@ -95,13 +101,16 @@ func (c *crew) run() {
 
 // muster lets in who joined. If nobody is left it ends the crew, and says false.
 func (c *crew) muster() bool {
+	if !c.news.Swap(false) && len(c.members) == c.counted && c.counted > 0 {
+		return true // what all crews share is only asked for when there is something to say
+	}
 	all := c.all
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	c.members = append(c.members, c.joined...)
 	clear(c.joined)
 	c.joined = c.joined[:0]
-	c.size = len(c.members)
+	c.size, c.counted = len(c.members), len(c.members)
 	if c.size > 0 {
 		return true
 	}
@@ -156,12 +165,18 @@ func (c *crew) serve(d *delivery) bool {
 func (c *crew) send(buffers [][]byte) error {
 	d, b := c.at, buffers[0]
 	if len(buffers) > 1 {
-		b = slices.Concat(buffers...) // for one write
+		c.joint = c.joint[:0]
+		for _, more := range buffers {
+			c.joint = append(c.joint, more...)
+		}
+		b = c.joint
 	}
 	n, err := d.prompt.try(b)
 	if err != nil || n == len(b) {
 		return err
 	}
-	d.rest = b[n:] // bytes of a frame never change
+	if d.rest = b[n:]; len(buffers) > 1 { // the bytes of a frame never change, but joint does
+		d.rest = bytes.Clone(d.rest)
+	}
 	return errBehind
 }

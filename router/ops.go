@@ -22,20 +22,26 @@ func (r *Router) health(c echo.Context) error {
 // ready answers whether the node should be sent requests: not while it drains,
 // and not without its store, or its lease on that.
 func (r *Router) ready(c echo.Context) error {
-	reason := ""
-	ctx, cancel := context.WithTimeout(c.Request().Context(), readyTimeout)
-	defer cancel()
-	switch err := r.cfg.Store.Ping(ctx); {
-	case r.cfg.Actors.Draining():
-		reason = "draining"
-	case errors.Is(err, store.ErrNoLease):
-		reason = "no lease on the store"
-	case err != nil:
-		reason = "store is not reachable"
-	}
-	if reason != "" {
+	if reason := r.unready(c.Request().Context()); reason != "" {
 		c.Response().Header().Set("Retry-After", retryAfter)
 		return c.JSON(http.StatusServiceUnavailable, map[string]string{"status": "not ready", "reason": reason})
 	}
 	return c.JSON(http.StatusOK, map[string]string{"status": "ready"})
+}
+
+// unready is why the node should not be sent requests; "" if it should.
+func (r *Router) unready(ctx context.Context) string {
+	if r.cfg.Actors.Draining() {
+		return "draining"
+	}
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	switch err := r.cfg.Store.Ping(ctx); {
+	case errors.Is(err, store.ErrNoLease):
+		return "no lease on the store"
+	case err != nil:
+		return "store is not reachable"
+	default:
+		return ""
+	}
 }

@@ -1,7 +1,9 @@
 package router
 
 import (
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 )
@@ -48,20 +50,23 @@ func (ws *watches) remove(id string, w *watch) {
 // wake makes the followers of a stream look again at once.
 func (ws *watches) wake(id string) {
 	ws.mu.Lock()
-	defer ws.mu.Unlock()
-	for w := range ws.of[id] {
+	of := slices.Collect(maps.Keys(ws.of[id]))
+	ws.mu.Unlock()
+	for _, w := range of {
 		w.wake(0)
 	}
 }
 
 // wakeAll makes all followers look again, not all at once.
 func (ws *watches) wakeAll() {
+	var all []*watch
 	ws.mu.Lock()
-	defer ws.mu.Unlock()
 	for _, of := range ws.of {
-		for w := range of {
-			w.wake(rand.N(spread))
-		}
+		all = slices.AppendSeq(all, maps.Keys(of))
+	}
+	ws.mu.Unlock()
+	for _, w := range all {
+		w.wake(rand.N(spread))
 	}
 }
 

@@ -50,7 +50,11 @@ func (s *Store) Append(ctx context.Context, slice plane.Slice) (plane.Row, error
 	if slice.Text == "" {
 		return s.Read(ctx, slice.ID)
 	}
-	row, err := s.appends.Append(ctx, slice)
+	var row plane.Row
+	err := s.calls.Do(func() (err error) {
+		row, err = s.appends.Append(ctx, slice)
+		return err
+	})
 	if err != nil {
 		return plane.Row{}, failed(ctx, err, "append to %q", slice.ID)
 	}

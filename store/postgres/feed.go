@@ -32,7 +32,7 @@ const (
 // URL has one.
 const listenerName = "rillkeep listener"
 
-// goodbyeTime bounds the end of the listening connection.
+// goodbyeTime bounds the end of a connection beside the pool.
 const goodbyeTime = time.Second
 
 // Notify sends messages to all who listen to the store's schema, in this order:

@@ -1,9 +1,10 @@
 // Package postgres keeps streams in PostgreSQL, the database of a cluster.
 //
-// It makes its own tables in a schema of its own. An append and an open are one
-// statement and one round trip each, a seal one round trip of two statements. A
-// row that another session has locked answers store.ErrBusy, an append at once,
-// what else writes within a second, and keeps no connection meanwhile.
+// It makes its own tables in a schema of its own. An open is one statement and one
+// round trip, and so are the appends of all streams that are ready together; a seal
+// is one round trip of two statements. A row that another session has locked
+// answers store.ErrBusy, an append within 20 ms, what else writes within a second,
+// and keeps no connection meanwhile.
 //
 // Beside its pool a store has connections of its own: from the first Interrupt on
 // one whose session holds the node's name, from the first Renew on one for the
@@ -58,7 +59,7 @@ type Store struct {
 	listen  *pgx.ConnConfig // for the change feed
 	name    pg.Name
 	lease   session    // for renewals of the node's lease
-	calls   rows.Calls // the pool itself knows those under way that use it
+	calls   rows.Calls // the pool itself knows those of others that use it
 }
 
 var (
@@ -121,6 +122,7 @@ func (s *Store) Ping(ctx context.Context) error {
 // Close waits for calls under way and closes the connections. See store.Store.
 func (s *Store) Close(ctx context.Context) error {
 	return s.calls.Close(ctx, func() error {
+		s.appends.Wait()
 		s.pool.Close()
 		return errors.Join(s.lease.close(), s.name.Release()) // when nothing is written any more
 	})

@@ -57,7 +57,8 @@ type Group struct {
 	mu      sync.Mutex          // guards below
 	queue   []*entry            // oldest first
 	flying  map[string]struct{} // ids in the batches under way
-	running int                 // goroutines that take from queue
+	running int                 // batches under way, and appends that go alone
+	work    sync.WaitGroup      // goroutines that take from queue
 }
 
 // entry is a slice on its way.
@@ -110,7 +111,7 @@ func (g *Group) leave(id string) {
 		g.running--
 		return
 	}
-	go g.run()
+	g.work.Go(g.run)
 }
 
 func (g *Group) put(e *entry) {
@@ -119,9 +120,12 @@ func (g *Group) put(e *entry) {
 	g.queue = append(g.queue, e)
 	if g.running < lanes {
 		g.running++
-		go g.run()
+		g.work.Go(g.run)
 	}
 }
+
+// Wait returns when nothing is under way. Nobody may be appending.
+func (g *Group) Wait() { g.work.Wait() }
 
 // run commits what is queued until there is nothing to take. It ends soon after
 // the last Append has: each batch's context does.
