@@ -97,7 +97,7 @@ func openMigrated(ctx context.Context, url string, cfg Config) (*Store, Migratio
 	}
 	s.named = strings.NewReplacer("rillkeep.", pgx.Identifier{s.schema}.Sanitize()+".")
 	s.stmt = s.statements()
-	s.appends = group.New(&appender{s: s})
+	s.appends = group.New(s.appender())
 	done, err := s.migrate(ctx)
 	if err != nil {
 		pool.Close()

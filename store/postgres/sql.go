@@ -60,7 +60,7 @@ const (
 		FROM (SELECT CASE WHEN fits THEN $4 ELSE seq END AS seq, status, cancel, host, epoch, error FROM found) r`
 
 	// appendsSQL appends many: $1 ids, $2 tokens, $3 froms, $4 seqs, $5 texts. The
-	// update takes the locks, waiting for lockPatience, and compares then.
+	// update takes the locks, waiting for them, and compares then.
 	appendsSQL = `
 		WITH u AS (
 			UPDATE rillkeep.streams s SET seq = r.seq, updated_at = now()
@@ -88,9 +88,6 @@ const (
 			INSERT INTO rillkeep.chunks (stream_id, seq, text) SELECT id, seq, text FROM found WHERE fits
 		)
 		SELECT n, cancel, epoch FROM found WHERE fits`
-
-	// lockPatienceSQL: $1 a lock_timeout, for this transaction.
-	lockPatienceSQL = `SELECT set_config('lock_timeout', $1, true)`
 
 	readAllSQL = `SELECT id, ` + rows.Columns + ` FROM rillkeep.streams WHERE id = ANY($1)`
 
@@ -186,14 +183,14 @@ var pageSQL = strings.ReplaceAll(`
 
 // statements are the SQL with the schema's name in it.
 type statements struct {
-	open, found, append, appends, appendsFree, lockPatience, cancel, lock, seal, fold, pieces, interrupt, orphans string
-	read, readAll, get, list, page                                                                                string
+	open, found, append, appends, appendsFree, cancel, lock, seal, fold, pieces, interrupt, orphans string
+	read, readAll, get, list, page                                                                  string
 }
 
 func (s *Store) statements() statements {
 	return statements{
 		open: s.sql(openSQL), found: s.sql(foundSQL), append: s.sql(appendSQL),
-		appends: s.sql(appendsSQL), appendsFree: s.sql(appendsFreeSQL), lockPatience: lockPatienceSQL, cancel: s.sql(cancelSQL),
+		appends: s.sql(appendsSQL), appendsFree: s.sql(appendsFreeSQL), cancel: s.sql(cancelSQL),
 		lock: s.sql(lockSQL), seal: s.sql(sealSQL), fold: s.sql(foldSQL), pieces: s.sql(piecesSQL), interrupt: s.sql(interruptSQL),
 		orphans: s.sql(orphansSQL), read: s.sql(readSQL), readAll: s.sql(readAllSQL), get: s.sql(getSQL), list: s.sql(listSQL), page: s.sql(pageSQL),
 	}

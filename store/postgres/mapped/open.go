@@ -40,6 +40,7 @@ import (
 
 	"rillkeep.dev/rillkeep/plane"
 	"rillkeep.dev/rillkeep/store"
+	"rillkeep.dev/rillkeep/store/internal/group"
 	"rillkeep.dev/rillkeep/store/internal/pg"
 	"rillkeep.dev/rillkeep/store/internal/rows"
 )
@@ -48,13 +49,14 @@ import (
 // the key column, whose collation decides; they hold every message, whether or
 // not it ever was a stream.
 type Store struct {
-	pool  *pgxpool.Pool
-	table string // the message table, with its schema
-	has   Tables // which columns there are
-	key   found  // the message table's key
-	stmt  statements
-	name  pg.Name
-	calls rows.Calls // the pool itself knows those under way that use it
+	pool    *pgxpool.Pool
+	table   string // the message table, with its schema
+	has     Tables // which columns there are
+	key     found  // the message table's key
+	stmt    statements
+	appends *group.Group
+	name    pg.Name
+	calls   rows.Calls // the pool itself knows those under way that use it
 
 	mu     sync.Mutex       // guards below
 	doubts map[string]doubt // claims of a table without tokens, by id
@@ -101,10 +103,12 @@ func newStore(ctx context.Context, pool *pgxpool.Pool, direct *pgx.ConnConfig, t
 	if err != nil {
 		return nil, pg.Failed(ctx, err, "open tables of the application")
 	}
-	return &Store{
+	s := &Store{
 		pool: pool, table: l.message.sql(), has: t, key: l.message.columns[t.Key], stmt: l.statements(),
 		name: pg.NewName(direct), doubts: make(map[string]doubt),
-	}, nil
+	}
+	s.appends = group.New(s.appender())
+	return s, nil
 }
 
 // Ping reports whether the database answers.

@@ -59,13 +59,15 @@ const (
 		)
 		SELECT CASE WHEN fits THEN $4::bigint ELSE seq END, status, cancel, token, epoch, error FROM found`
 
-	// appendAllSQL is appendSQL over arrays, of as many streams: one row each with
-	// its id first, but for those that are locked by others or not there.
+	// appendAllSQL is appendSQL over arrays, of as many streams: it answers for those
+	// that it appended their number, from 1, cancel and epoch, and leaves out those
+	// that are locked by others.
 	appendAllSQL = `
 		WITH slice AS (
-			SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::text[]) AS s (id, token, start, stop, text)
+			SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::text[]) WITH ORDINALITY AS s (id, token, start, stop, text, n)
 		), found AS (
-			SELECT s.id, s.stop, s.text, {row}, m.{seq} = s.start AND {owned by s} AND m.{status} = 'streaming' AS fits
+			SELECT s.n, s.id, s.stop, s.text, {cancelled} AS cancel, {epoch} AS epoch,
+				 m.{seq} = s.start AND {owned by s} AND m.{status} = 'streaming' AS fits
 			FROM slice s JOIN {messages} m ON m.{id} = {key of s}
 			ORDER BY m.{id} FOR NO KEY UPDATE OF m SKIP LOCKED
 		), u AS (
@@ -74,7 +76,7 @@ const (
 			INSERT INTO {chunks} ({chunk}, {stream}, {end}, {text})
 			SELECT s.id || ':' || s.stop, {chunk's key of s}, s.stop, s.text FROM found s WHERE s.fits
 		)
-		SELECT id, CASE WHEN fits THEN stop ELSE seq END, status, cancel, token, epoch, error FROM found`
+		SELECT n, cancel, epoch FROM found WHERE fits`
 
 	// cancelSQL: $1 id.
 	cancelSQL = `
@@ -149,6 +151,10 @@ const (
 		ORDER BY m.{id} LIMIT 100`
 
 	readSQL = `SELECT {row} FROM {messages} m WHERE m.{id} = {key}`
+
+	// readAllSQL: $1 ids.
+	readAllSQL = `SELECT m.{id}::text, {row} FROM {messages} m WHERE m.{id} = ANY ({keys})`
+
 	getSQL  = `SELECT m.{id}::text, {row}, {has error} FROM {messages} m WHERE m.{id} = {key}`
 	listSQL = `SELECT m.{id}::text, {row}, {has error} FROM {messages} m WHERE m.{id} IS NOT NULL`
 )
@@ -156,7 +162,7 @@ const (
 // statements are the SQL of one pair of tables. cancel and orphans are only for
 // those with the columns.
 type statements struct {
-	open, found, append, appendAll, cancel, lock, seal, pieces, page, interrupt, orphans, read, get, list string
+	open, found, append, appendAll, cancel, lock, seal, pieces, page, interrupt, orphans, read, readAll, get, list string
 }
 
 // statements writes the SQL.
@@ -166,7 +172,7 @@ func (l *layout) statements() statements {
 	return statements{
 		open: put(openSQL), found: put(foundSQL), append: put(appendSQL), appendAll: put(appendAllSQL), cancel: put(cancelSQL),
 		lock: put(lockSQL), seal: put(sealSQL), pieces: put(piecesSQL), page: put(pageSQL),
-		interrupt: put(interruptSQL), orphans: put(orphansSQL), read: put(readSQL), get: put(getSQL), list: put(listSQL),
+		interrupt: put(interruptSQL), orphans: put(orphansSQL), read: put(readSQL), readAll: put(readAllSQL), get: put(getSQL), list: put(listSQL),
 	}
 }
 
@@ -189,7 +195,7 @@ func (l *layout) parts() *strings.Replacer {
 	claim := one(host, ", {host} = $2::text || '/' || ("+epoch+" + 1)", "") +
 		one(cancel, ", {cancel} = "+cancelled+" AND "+notEndedSQL, "") + one(message, ", {error} = NULL", "")
 	return strings.NewReplacer(
-		"{row}", row, "{vacant}", vacantSQL, "{not ended}", notEndedSQL, "{cancelled}", cancelled, "{claim}", claim,
+		"{row}", row, "{epoch}", epoch, "{vacant}", vacantSQL, "{not ended}", notEndedSQL, "{cancelled}", cancelled, "{claim}", claim,
 		"{ending}", one(message, ", {error} = $7::text", ""),
 		"{has error}", one(message, "m.{error} IS NOT NULL", "false"),
 		"{owned}", one(host, "m.{host} = $2::text", "$2::text IS NOT NULL"),
@@ -219,13 +225,19 @@ func (l *layout) columnNames() *strings.Replacer {
 		}
 		return ""
 	}
+	array := func(cast string) string {
+		if cast == "" {
+			return ""
+		}
+		return cast + "[]"
+	}
 	key, stream := as(l.message.columns[l.names.Key]), as(l.chunks.columns[l.names.ChunkStream])
 	status := ""
 	if c := l.message.columns[l.names.Status]; c.enum() {
 		status = "::" + c.TypeName
 	}
 	return strings.NewReplacer(append(pairs,
-		"{key}", "$1::text"+key, "{key or none}", "nullif($1::text, '')"+key, "{key of s}", "s.id"+key,
+		"{key}", "$1::text"+key, "{key or none}", "nullif($1::text, '')"+key, "{key of s}", "s.id"+key, "{keys}", "$1::text[]"+array(key),
 		"{chunk's key}", "$1::text"+stream, "{chunk's key of s}", "s.id"+stream, "{as status}", status,
 	)...)
 }

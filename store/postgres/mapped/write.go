@@ -12,8 +12,9 @@ import (
 	"rillkeep.dev/rillkeep/store/internal/rows"
 )
 
-// Append adds a slice as a chunk row. See plane.Store. store.ErrBusy at once if
-// the row is locked: the stream has a rhythm of its own for repeats.
+// Append adds a slice as a chunk row, together with those of other streams. See
+// plane.Store. store.ErrBusy at once if the row is locked: the stream has a rhythm
+// of its own for repeats.
 func (s *Store) Append(ctx context.Context, slice plane.Slice) (plane.Row, error) {
 	row, err := s.append(ctx, slice)
 	if err != nil {
@@ -29,12 +30,20 @@ func (s *Store) append(ctx context.Context, slice plane.Slice) (plane.Row, error
 	if slice.Text == "" {
 		return s.Read(ctx, slice.ID)
 	}
-	return s.appendOne(ctx, slice)
+	if !s.known(slice.ID) { // it would fail the statement for all
+		return plane.Row{}, plane.ErrNotFound
+	}
+	return s.appends.Append(ctx, slice)
 }
 
-// appendOne appends one slice in one statement.
-func (s *Store) appendOne(ctx context.Context, slice plane.Slice) (plane.Row, error) {
-	return s.row(ctx, s.stmt.append, slice.ID, slice.Token, slice.From, slice.Seq, slice.Text)
+// appender appends to the tables, for a group. Rows that an application locks are
+// nothing unusual: no batch ever waits for one.
+func (s *Store) appender() *pg.Appender {
+	return &pg.Appender{
+		Pool:      s.pool,
+		SQL:       pg.AppendSQL{One: s.stmt.append, Free: s.stmt.appendAll, Rows: s.stmt.readAll},
+		Tokenless: s.has.Host == "",
+	}
 }
 
 // Cancel sets the cancel flag. See store.Store.
