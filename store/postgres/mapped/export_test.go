@@ -33,6 +33,7 @@ func (s *Store) SQL() map[string][2]string {
 		"append":     {s.stmt.append, state + ", 'x'"},
 		"append all": {s.stmt.appendAll, "'{s5,s6}', '{n1/boot1/1,n1/boot1/1}', '{0,0}', '{1,1}', '{x,y}'"},
 		"seal":       {s.stmt.seal, state + ", 'x', 'complete', NULL"},
+		"fold":       {s.stmt.fold, state + ", 'x', 'complete', 0, NULL"},
 		"lock":       {s.stmt.lock, state},
 		"open":       {s.stmt.open, "'s5', 'n1/boot1'"},
 		"cancel":     {s.stmt.cancel, "'s5'"},

@@ -109,6 +109,22 @@ const (
 			DELETE FROM {chunks} c USING u WHERE c.{stream} = {chunk's key}
 		)` + elseRowSQL
 
+	// foldSQL: as sealSQL, but $5 is only the text from $3 on: the chunks hold what
+	// comes before, $7 bytes; with an error column $8 error.
+	foldSQL = `
+		WITH held AS (
+			SELECT string_agg(c.{text}::text, '' ORDER BY c.{end}) AS text FROM {chunks} c WHERE c.{stream} = {chunk's key}
+		), u AS (
+			UPDATE {messages} m
+			SET {body} = held.text || $5::text, {seq} = $4::bigint{ending of a fold},
+				{status} = (CASE WHEN {cancelled} AND $6::text = 'complete' THEN 'cancelled' ELSE $6::text END){as status}
+			FROM held
+			WHERE m.{id} = {key} AND {owned} AND m.{status} = 'streaming' AND m.{seq} = $3::bigint AND octet_length(held.text) = $7::bigint
+			RETURNING {row}
+		), d AS (
+			DELETE FROM {chunks} c USING u WHERE c.{stream} = {chunk's key}
+		)` + elseRowSQL
+
 	// piecesSQL: $1 id. All of the text.
 	piecesSQL = `
 		SELECT coalesce(m.{body}, ''), c.ends, c.texts
@@ -162,7 +178,7 @@ const (
 // statements are the SQL of one pair of tables. cancel and orphans are only for
 // those with the columns.
 type statements struct {
-	open, found, append, appendAll, cancel, lock, seal, pieces, page, interrupt, orphans, read, readAll, get, list string
+	open, found, append, appendAll, cancel, lock, seal, fold, pieces, page, interrupt, orphans, read, readAll, get, list string
 }
 
 // statements writes the SQL.
@@ -171,7 +187,7 @@ func (l *layout) statements() statements {
 	put := func(sql string) string { return names.Replace(parts.Replace(sql)) }
 	return statements{
 		open: put(openSQL), found: put(foundSQL), append: put(appendSQL), appendAll: put(appendAllSQL), cancel: put(cancelSQL),
-		lock: put(lockSQL), seal: put(sealSQL), pieces: put(piecesSQL), page: put(pageSQL),
+		lock: put(lockSQL), seal: put(sealSQL), fold: put(foldSQL), pieces: put(piecesSQL), page: put(pageSQL),
 		interrupt: put(interruptSQL), orphans: put(orphansSQL), read: put(readSQL), readAll: put(readAllSQL), get: put(getSQL), list: put(listSQL),
 	}
 }
@@ -196,7 +212,7 @@ func (l *layout) parts() *strings.Replacer {
 		one(cancel, ", {cancel} = "+cancelled+" AND "+notEndedSQL, "") + one(message, ", {error} = NULL", "")
 	return strings.NewReplacer(
 		"{row}", row, "{epoch}", epoch, "{vacant}", vacantSQL, "{not ended}", notEndedSQL, "{cancelled}", cancelled, "{claim}", claim,
-		"{ending}", one(message, ", {error} = $7::text", ""),
+		"{ending}", one(message, ", {error} = $7::text", ""), "{ending of a fold}", one(message, ", {error} = $8::text", ""),
 		"{has error}", one(message, "m.{error} IS NOT NULL", "false"),
 		"{owned}", one(host, "m.{host} = $2::text", "$2::text IS NOT NULL"),
 		"{owned by s}", one(host, "m.{host} = s.token", "true"),

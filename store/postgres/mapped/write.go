@@ -75,20 +75,34 @@ func (s *Store) sealed(ctx context.Context, seal plane.Seal) (row plane.Row, err
 	if !s.known(seal.ID) {
 		return row, plane.ErrNotFound
 	}
+	if seal.Base == 0 && seal.From > 0 {
+		row, err = s.fold(ctx, seal)
+		if err == nil && row.Status.Ended() || err != nil && !pg.Locked(err) {
+			return row, err
+		}
+	}
 	if seal.Base == 0 {
-		if row, err = s.sealAtOnce(ctx, seal); !pg.Locked(err) {
+		if row, err = s.sealAtOnce(ctx, seal, s.stmt.seal, s.sealArgs(seal, seal.Text)); !pg.Locked(err) {
 			return row, err
 		}
 	}
 	return pg.Patiently(ctx, func() (plane.Row, error) { return s.sealStepwise(ctx, seal) })
 }
 
+// fold seals without sending again what the chunks hold. If they don't hold it,
+// or the row is not ours, it changes nothing. It tells by the row's length and by
+// the bytes of the chunks: what is left of other hands' work has others.
+func (s *Store) fold(ctx context.Context, seal plane.Seal) (plane.Row, error) {
+	tail := plane.Skip(seal.Text, seal.From)
+	return s.sealAtOnce(ctx, seal, s.stmt.fold, s.sealArgs(seal, tail, len(seal.Text)-len(tail)))
+}
+
 // sealAtOnce seals in one round trip: both statements travel together and are
 // one transaction.
-func (s *Store) sealAtOnce(ctx context.Context, seal plane.Seal) (row plane.Row, err error) {
+func (s *Store) sealAtOnce(ctx context.Context, seal plane.Seal, sql string, args []any) (row plane.Row, err error) {
 	batch := new(pgx.Batch)
 	batch.Queue(s.stmt.lock, seal.ID, seal.Token, seal.From, seal.Seq)
-	batch.Queue(s.stmt.seal, s.sealArgs(seal, seal.Text)...)
+	batch.Queue(sql, args...)
 	results := s.pool.SendBatch(ctx, batch)
 	defer func() {
 		if closed := results.Close(); err == nil {
@@ -126,8 +140,9 @@ func (s *Store) sealStepwise(ctx context.Context, seal plane.Seal) (row plane.Ro
 	return row, err
 }
 
-func (s *Store) sealArgs(seal plane.Seal, body string) []any {
-	args := []any{seal.ID, seal.Token, seal.From, seal.Seq, body, seal.Status}
+// sealArgs are those of a seal; more come before the error.
+func (s *Store) sealArgs(seal plane.Seal, body string, more ...any) []any {
+	args := append([]any{seal.ID, seal.Token, seal.From, seal.Seq, body, seal.Status}, more...)
 	if s.has.Error == "" {
 		return args
 	}
