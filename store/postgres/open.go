@@ -23,7 +23,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"rillkeep.dev/rillkeep/plane"
@@ -55,9 +54,9 @@ type Store struct {
 	named   *strings.Replacer // puts the schema's name into SQL
 	stmt    statements
 	appends *group.Group
-	listen  *pgx.ConnConfig // for the change feed
+	feed    pg.Feed
 	name    pg.Name
-	lease   session    // for renewals of the node's lease
+	leases  *pg.Leases
 	calls   rows.Calls // the pool itself knows those under way that use it
 }
 
@@ -91,11 +90,10 @@ func openMigrated(ctx context.Context, url string, cfg Config) (*Store, Migratio
 	if pooled && cfg.DirectURL == "" {
 		direct = nil
 	}
-	s := &Store{
-		pool: pool, schema: cmp.Or(cfg.Schema, "rillkeep"), listen: listenConfig(direct),
-		name: pg.NewName(direct), lease: newSession(pool.Config().ConnConfig),
-	}
-	s.named = strings.NewReplacer("rillkeep.", pgx.Identifier{s.schema}.Sanitize()+".")
+	s := &Store{pool: pool, schema: cmp.Or(cfg.Schema, "rillkeep"), name: pg.NewName(direct)}
+	s.feed = pg.NewFeed(pool, direct, s.schema)
+	s.leases = pg.NewLeases(pool, s.schema, &s.calls)
+	s.named = pg.Named(s.schema)
 	s.stmt = s.statements()
 	s.appends = group.New(s.appender())
 	done, err := s.migrate(ctx)
@@ -121,6 +119,6 @@ func (s *Store) Ping(ctx context.Context) error {
 func (s *Store) Close(ctx context.Context) error {
 	return s.calls.Close(ctx, func() error {
 		s.pool.Close()
-		return errors.Join(s.lease.close(), s.name.Release()) // when nothing is written any more
+		return errors.Join(s.leases.Close(), s.name.Release()) // when nothing is written any more
 	})
 }
