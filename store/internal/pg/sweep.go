@@ -45,7 +45,8 @@ const (
 	sweepSpoilt = 100
 )
 
-// Sweep seals orphans, but no leases that are over are forgotten. See store.Shared.
+// Sweep seals orphans, and forgets leases that have been over for long. See
+// store.Shared.
 func (s *Sweeper) Sweep(ctx context.Context, grace time.Duration) (int, error) {
 	var (
 		count  int

@@ -241,6 +241,7 @@ func (s *opened) paused(t *testing.T) (p *mapped.Store, release func(n int)) {
 	t.Helper()
 	as, worker := role(t, s.door.db)
 	s.door.exec("GRANT SELECT, UPDATE ON {messages} TO " + worker + "; GRANT SELECT, INSERT, DELETE ON {chunks} TO " + worker)
+	leases(t, s.door.db, worker)
 	p = open(t, as, s.door.app.tables)
 	t.Cleanup(func() { shut(t, p) }) // before its role is dropped
 	s.door.exec(`

@@ -1,6 +1,10 @@
 package mapped
 
-import "strings"
+import (
+	"strings"
+
+	"rillkeep.dev/rillkeep/store/internal/pg"
+)
 
 // The SQL is written with names in braces, which statements puts in: a table, a
 // column by its role, or a part that depends on what columns there are. Every
@@ -166,6 +170,11 @@ const (
 			AND starts_with(m.{host}, $2::text) AND NOT starts_with(m.{host}, $3::text)
 		ORDER BY m.{id} LIMIT 100`
 
+	// cancelledSQL: $1 beginning of the token.
+	cancelledSQL = `
+		SELECT m.{id}::text FROM {messages} m
+		WHERE m.{status} = 'streaming' AND m.{cancel} AND {of node} ORDER BY m.{id}`
+
 	readSQL = `SELECT {row} FROM {messages} m WHERE m.{id} = {key}`
 
 	// readAllSQL: $1 ids.
@@ -175,9 +184,12 @@ const (
 	listSQL = `SELECT m.{id}::text, {row}, {has error} FROM {messages} m WHERE m.{id} IS NOT NULL`
 )
 
-// statements are the SQL of one pair of tables. cancel and orphans are only for
-// those with the columns.
+// statements are the SQL of one pair of tables. cancel, cancelled, orphans,
+// unknown and sweep are only for those with the columns.
 type statements struct {
+	unknown, cancelled string
+	sweep              pg.SweepSQL
+
 	open, found, append, appendAll, cancel, lock, seal, fold, pieces, page, interrupt, orphans, read, readAll, get, list string
 }
 
@@ -186,7 +198,9 @@ func (l *layout) statements() statements {
 	parts, names := l.parts(), l.columnNames()
 	put := func(sql string) string { return names.Replace(parts.Replace(sql)) }
 	return statements{
-		open: put(openSQL), found: put(foundSQL), append: put(appendSQL), appendAll: put(appendAllSQL), cancel: put(cancelSQL),
+		unknown: put(unknownSQL), cancelled: put(cancelledSQL),
+		sweep: pg.SweepSQL{Orphans: put(orphanedSQL), Texts: put(textsSQL), Seal: put(interruptedSQL), Break: put(brokenSQL)},
+		open:  put(openSQL), found: put(foundSQL), append: put(appendSQL), appendAll: put(appendAllSQL), cancel: put(cancelSQL),
 		lock: put(lockSQL), seal: put(sealSQL), fold: put(foldSQL), pieces: put(piecesSQL), page: put(pageSQL),
 		interrupt: put(interruptSQL), orphans: put(orphansSQL), read: put(readSQL), readAll: put(readAllSQL), get: put(getSQL), list: put(listSQL),
 	}
@@ -215,6 +229,8 @@ func (l *layout) parts() *strings.Replacer {
 		"{ending}", one(message, ", {error} = $7::text", ""), "{ending of a fold}", one(message, ", {error} = $8::text", ""),
 		"{has error}", one(message, "m.{error} IS NOT NULL", "false"),
 		"{owned}", one(host, "m.{host} = $2::text", "$2::text IS NOT NULL"),
+		"{of node}", one(host, "starts_with(m.{host}, $1::text)", "$1::text IS NOT NULL"),
+		"{is owned}", strings.ReplaceAll(ownedSQL, "{owner}", ownerSQL), "{owner}", ownerSQL,
 		"{owned by s}", one(host, "m.{host} = s.token", "true"),
 		// Without tokens it is the length that tells a seal of this stream.
 		"{within}", one(host, "$3::bigint <= $4::bigint", "m.{seq} BETWEEN $3::bigint AND $4::bigint"),
