@@ -1,5 +1,6 @@
 // Package pg is what the stores in PostgreSQL have in common: how they connect,
-// what they make of a row that is locked, and how a node's name is held.
+// what they make of a row that is locked, how many slices are appended at once and
+// orphans sealed, how a node's name and its lease are held, and the change feed.
 package pg
 
 import (
