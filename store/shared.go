@@ -36,7 +36,8 @@ type Shared interface {
 
 	// Sweep seals orphans as interrupted, with the text that is durable: streaming
 	// rows whose owner's lease ran out longer than grace ago, or that have not
-	// changed for grace and whose owner has no lease. It answers how many.
+	// changed for grace and whose owner has no lease; where rows don't say when they
+	// changed, it is since a sweep noticed the lack that counts. It answers how many.
 	// Rows that are locked are left for the next time, without an error; those
 	// that could not be sealed make the error. A text with a hole stays in its
 	// pieces. Several nodes may sweep at once: they share the work.
@@ -44,5 +45,6 @@ type Shared interface {
 
 	// DeleteEnded deletes streams that ended longer than age ago, a bounded number
 	// of them, and answers how many: 0 if none is left that is not locked.
+	// errors.ErrUnsupported where streams are the application's to delete.
 	DeleteEnded(ctx context.Context, age time.Duration) (int, error)
 }

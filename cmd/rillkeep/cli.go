@@ -37,7 +37,7 @@ type commands struct {
 	Cancel  cancelCmd  `cmd:"" help:"Ask a stream to stop."`
 	Token   tokenCmd   `cmd:"" help:"Mint a token."`
 	Migrate migrateCmd `cmd:"" help:"Bring a PostgreSQL database up to this release."`
-	DDL     ddlCmd     `cmd:"" name:"ddl" help:"Print the SQL of a chunk table beside an application's messages."`
+	DDL     ddlCmd     `cmd:"" name:"ddl" help:"Print the SQL of a chunk table beside an application's messages, and of the index for its nodes' rows."`
 
 	Version kong.VersionFlag `help:"Print the version and exit."`
 }

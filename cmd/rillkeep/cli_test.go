@@ -105,7 +105,7 @@ func TestHelpExplainsEveryCommandWithExamples(t *testing.T) {
 		"ls":     {"--status", "--prefix", "--json"},
 		"flush":  {"--json"},
 		"cancel": {"--json"},
-		"ddl":    {"--chunks", "--chunk-columns", "RILLKEEP_CHUNKS"},
+		"ddl":    {"--table", "--columns", "--chunks", "--chunk-columns", "RILLKEEP_CHUNKS"},
 		"token":  {"--keys", "--ops", "--streams", "--ttl", "1h"},
 	} {
 		got := command(t.Context(), nil, name, "--help")

@@ -24,9 +24,7 @@ type serveCmd struct {
 	Database string `help:"postgres:// URL of the store, instead of the embedded one." env:"RILLKEEP_DATABASE" placeholder:"URL"`
 	Direct   string `help:"postgres:// URL of the same database past a pooler such as PgBouncer, if --database leads to one." name:"direct-database" env:"RILLKEEP_DIRECT_DATABASE" placeholder:"URL"`
 	Name     string `help:"The node's name among those of one database, the same over restarts; host name and address if not given." env:"RILLKEEP_NAME" placeholder:"NAME"`
-	Table    string `help:"Message table of an application: keep streams in its rows, instead of in tables of Rillkeep's own. See also rillkeep ddl." env:"RILLKEEP_TABLE" placeholder:"[SCHEMA.]NAME"`
-	Columns  names  `help:"Its columns, where they are not id, body, status and seq; and those for host, cancel and error, which are not used unless they are named." env:"RILLKEEP_COLUMNS" mapsep:"," placeholder:"ROLE=COLUMN,…"`
-	chunkFlags
+	tableFlags
 	Retention time.Duration `help:"Delete streams from the database this long after their end; by default they stay." env:"RILLKEEP_RETENTION" placeholder:"DURATION"`
 	Keys      string        `help:"File of the keys that verify tokens. Without it everything is allowed, on loopback only." env:"RILLKEEP_KEYS" placeholder:"FILE"`
 	Audience  string        `help:"Audience that tokens must be made for, by default ${default}." env:"RILLKEEP_AUDIENCE" default:"rillkeep" placeholder:"NAME"`
@@ -55,7 +53,7 @@ func (s serveCmd) Run(ctx context.Context, con *console) error {
 		Retention: s.Retention, Audience: s.Audience, MaxText: int64(s.MaxText), Logger: log,
 	}
 	var err error
-	if cfg.Tables, err = s.tables(s.Table, s.Columns); err != nil {
+	if cfg.Tables, err = s.tables(); err != nil {
 		return err
 	}
 	if s.Keys != "" {

@@ -100,6 +100,7 @@ func TestDDLAndServeRefuseNamesThatAreNone(t *testing.T) {
 		{[]string{"ddl", "--chunks", `a"b`}, "a name with a quotation mark"},
 		{[]string{"ddl", "--chunks", "c", "--chunk-columns", "host=h"}, `"host" is no role of a column; the roles are id, stream, seq, text`},
 		{[]string{"ddl", "--chunks", "c", "--chunk-columns", "text="}, "a chunk's text has a column without a name"},
+		{[]string{"ddl", "--chunks", "c", "--columns", "host=h"}, "no table is named for messages"},
 		{[]string{"serve", "--columns", "text=t"}, `"text" is no role of a column; the roles are id, body, status, seq, host, cancel, error`},
 		{[]string{"serve", "--listen", "127.0.0.1:0", "--chunks", "c"}, "a postgres:// URL"},
 		{[]string{"serve", "--listen", "127.0.0.1:0", "--columns", "host=h"}, "a postgres:// URL"},

@@ -66,8 +66,9 @@ type Config struct {
 	// a host column have no place for it.
 	Name string
 
-	// Retention is how long ended streams stay in the database; 0 keeps them. The
-	// embedded store refuses it, as the next two.
+	// Retention is how long ended streams stay in the database; 0 keeps them. Tables
+	// of an application's refuse it; the embedded store, and tables without a host
+	// column, refuse it and the next two.
 	Retention time.Duration
 	LeaseTTL  time.Duration // of the node's lease on the database; 0 means lease.DefaultTTL
 	Grace     time.Duration // from the end of a node's lease until others seal its streams; 0 means lease.DefaultGrace
@@ -201,7 +202,11 @@ func (n *Node) compose(cfg Config, rows store.Store, token string) (err error) {
 		Actors: n.actors, Store: rows, Metrics: metrics, Verifier: verifier, Publish: n.news.publish(),
 		Limits: cfg.Limits, Logger: n.log,
 	})
-	return err
+	if err != nil {
+		return err
+	}
+	n.router.Listening(cfg.Database == "") // a database may have other nodes, which are not heard yet, or never
+	return nil
 }
 
 // hooks turn what happens to streams into metrics and log lines.

@@ -96,8 +96,10 @@ func openTables(ctx context.Context, cfg Config) (store.Store, error) {
 	switch {
 	case !cfg.inPostgres():
 		return nil, fmt.Errorf("%w: tables of the application need its database, a postgres:// URL", plane.ErrConfig)
-	case cfg.Retention != 0 || cfg.LeaseTTL != 0 || cfg.Grace != 0:
-		return nil, fmt.Errorf("%w: an application's tables have no retention and no leases", plane.ErrConfig)
+	case cfg.Retention != 0:
+		return nil, fmt.Errorf("%w: an application's tables have no retention: messages are its own to delete", plane.ErrConfig)
+	case cfg.Tables.Host == "" && (cfg.LeaseTTL != 0 || cfg.Grace != 0):
+		return nil, fmt.Errorf("%w: leases need a column for host", plane.ErrConfig)
 	case cfg.Name != "" && cfg.Tables.Host == "":
 		return nil, fmt.Errorf("%w: a node's name needs a column for host", plane.ErrConfig)
 	}

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"rillkeep.dev/rillkeep/plane"
 	"rillkeep.dev/rillkeep/router/node"
@@ -45,6 +46,13 @@ func openTables(tb testing.TB, tables mapped.Tables) (*running, application) {
 		host text, stop boolean NOT NULL DEFAULT false, error text)`)
 	app.exec(ddl)
 	return openNode(tb, node.Config{Database: url, Tables: tables, Policy: impatient()}), app
+}
+
+// second starts another node on the tables of n.
+func (r *running) second(cfg node.Config) *running {
+	r.tb.Helper()
+	cfg.Database, cfg.Tables, cfg.Policy = r.cfg.Database, r.cfg.Tables, impatient()
+	return openNode(r.tb, cfg)
 }
 
 func (a application) exec(sql string) {
@@ -230,6 +238,8 @@ func TestOptionsThatTablesCannotHonourAreRefused(t *testing.T) {
 		"tables without a database": {node.Config{Tables: full}, "a postgres:// URL"},
 		"tables in another":         {node.Config{Tables: full, Database: "mysql://x"}, "a postgres:// URL"},
 		"a name without a host":     {node.Config{Tables: bare, Database: url, Name: "n1"}, "a node's name needs a column for host"},
+		"retention":                 {node.Config{Tables: full, Database: url, Retention: time.Hour}, "no retention"},
+		"leases without a host":     {node.Config{Tables: bare, Database: url, LeaseTTL: time.Second}, "leases need a column for host"},
 		"columns without a table":   {node.Config{Tables: mapped.Tables{Host: "host"}, Database: url}, "no table is named for messages"},
 		"tables that are not there": {node.Config{Tables: full, Database: url}, `there is no table "message" for messages`},
 	} {
@@ -257,4 +267,66 @@ func TestNodesOnOneApplicationsTablesHaveNamesOfTheirOwn(t *testing.T) {
 	}
 	cfg.Name = "n2"
 	openNode(t, cfg)
+}
+
+func TestTheMessagesOfANodeThatDiedAreSealedByAnother(t *testing.T) {
+	t.Parallel()
+	n, app := openTables(t, full)
+	dies, lives := n.second(brief("", "dies")), n.second(brief("", "lives"))
+	app.exec("INSERT INTO message (id) VALUES ('m1'), ('live')")
+	dies.open("m1")
+	dies.push("m1", 0, "durable ")
+	dies.flush("m1")
+	lives.open("live")
+	lives.push("live", 0, "not a word ")
+	dies.http.CloseIdleConnections()
+	if err := dies.Close(); err != nil { // with no word to the database
+		t.Fatal(err)
+	}
+	await(t, "its row says streaming no more (L)", func() bool {
+		_, status, _, _ := app.message("m1")
+		return status == "interrupted"
+	})
+	if body, _, _, chunks := app.message("m1"); body != "durable " || chunks != 0 {
+		t.Errorf("%q, %d chunks", body, chunks)
+	}
+	lives.push("live", 11, "is lost")
+	lives.seal("live")
+	if body, status, _, _ := app.message("live"); body != "not a word is lost" || status != "complete" {
+		t.Errorf("the other's is %s with %q", status, body)
+	}
+}
+
+func TestNodesOnOneApplicationsTablesHearOfEachOther(t *testing.T) {
+	t.Parallel()
+	n, app := openTables(t, full)
+	other := n.second(node.Config{Name: "n2"})
+	app.exec("INSERT INTO message (id) VALUES ('m1'), ('m2')")
+	n.open("m1")
+	follower := other.reads("m1", "")
+	at := n.push("m1", 0, "some text")
+	n.flush("m1")
+	if err := follower.until(at); err != nil {
+		t.Error(err)
+	}
+	if a := other.do(http.MethodPost, path("m1", "cancel"), ""); a.status != http.StatusAccepted {
+		t.Errorf("cancel: %d %s", a.status, a.body)
+	}
+	await(t, "the silent stream ends", func() bool { // sealed after the cancel's grace
+		_, status, _, _ := app.message("m1")
+		return status == "cancelled"
+	})
+	if err := follower.rest(); err != nil || follower.end.Status != plane.StatusCancelled {
+		t.Errorf("the follower: %+v, %v", follower.end, err)
+	}
+	n.open("m2")
+	n.push("m2", 0, "more text")
+	app.exec("UPDATE message SET stop = true WHERE id = 'm2'") // told to nobody
+	await(t, "another silent stream ends", func() bool {
+		_, status, _, _ := app.message("m2")
+		return status == "cancelled"
+	})
+	if m := other.metrics(); m["rillkeep_feed_messages_total"] == 0 && m["rillkeep_feed_received_total"] == 0 {
+		t.Errorf("nothing was heard: %v", m)
+	}
 }

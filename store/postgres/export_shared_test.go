@@ -1,17 +1,13 @@
 package postgres
 
-// SharedSQL is SQL for what several nodes share.
+// SharedSQL is SQL for what several nodes share, but that of the leases, which are
+// few.
 func (s *Store) SharedSQL() map[string][2]string {
 	return map[string][2]string{
-		"renew":     {s.sql(renewSQL), "'n1', 'boot1', '', '', '10s'"},
-		"release":   {s.sql(releaseSQL), "'n1', 'boot1'"},
-		"supersede": {s.sql(supersedeSQL), "'n1', 'boot1'"},
-		"nodes":     {s.sql(nodesSQL), ""},
-		"prune":     {s.sql(pruneSQL), "'1h'"},
-		"orphaned":  {s.sql(orphanedSQL), "'30s', 16, '{}'"},
-		"texts":     {s.sql(textsSQL), "'{s1,s2}'"},
-		"fold":      {s.sql(interruptedSQL), "'s1', 'x', '{}'"},
-		"end":       {s.sql(brokenSQL), "'s1'"},
-		"delete":    {s.sql(deleteSQL), "'30d'"},
+		"orphaned": {s.sql(orphanedSQL), "'30s', 16, '{}'"},
+		"texts":    {s.sql(textsSQL), "'{s1,s2}'"},
+		"fold":     {s.sql(interruptedSQL), "'s1', 'x', '{}'"},
+		"end":      {s.sql(brokenSQL), "'s1'"},
+		"delete":   {s.sql(deleteSQL), "'30d'"},
 	}
 }

@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"testing"
-	"time"
 
 	"rillkeep.dev/rillkeep/plane"
 	"rillkeep.dev/rillkeep/store/internal/group"
@@ -11,9 +10,9 @@ import (
 
 // AppendMany appends one batch, as if one had met a locked row before or not.
 func AppendMany(ctx context.Context, s *Store, careful bool, slices []plane.Slice) ([]group.Answer, error) {
-	a := &appender{s: s}
+	a := s.appender()
 	if careful {
-		a.careful.Store(time.Now().Add(time.Hour).UnixNano())
+		a.SQL.Many = ""
 	}
 	return a.Many(ctx, slices)
 }

@@ -20,7 +20,7 @@ func (s *Store) Interrupt(ctx context.Context, node, incarnation string) (int, e
 		return 0, failed(ctx, err, "interrupt: take the name %q", node)
 	}
 	// The name proves that the runs before are gone.
-	if _, err := s.pool.Exec(ctx, s.sql(supersedeSQL), node, incarnation); err != nil {
+	if err := s.leases.Supersede(ctx, node, incarnation); err != nil {
 		return 0, failed(ctx, err, "interrupt: end the leases of earlier runs")
 	}
 	type orphan struct{ ID, Token string }

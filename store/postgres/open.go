@@ -24,7 +24,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"rillkeep.dev/rillkeep/plane"
@@ -56,9 +55,9 @@ type Store struct {
 	named   *strings.Replacer // puts the schema's name into SQL
 	stmt    statements
 	appends *group.Group
-	listen  *pgx.ConnConfig // for the change feed
+	feed    pg.Feed
 	name    pg.Name
-	lease   session    // for renewals of the node's lease
+	leases  *pg.Leases
 	calls   rows.Calls // the pool itself knows those of others that use it
 }
 
@@ -92,14 +91,12 @@ func openMigrated(ctx context.Context, url string, cfg Config) (*Store, Migratio
 	if pooled && cfg.DirectURL == "" {
 		direct = nil
 	}
-	s := &Store{
-		pool: pool, schema: cmp.Or(cfg.Schema, "rillkeep"), listen: listenConfig(direct),
-		name: pg.NewName(direct), lease: newSession(pool.Config().ConnConfig),
-	}
-	s.named = strings.NewReplacer("rillkeep.", pgx.Identifier{s.schema}.Sanitize()+".")
+	s := &Store{pool: pool, schema: cmp.Or(cfg.Schema, "rillkeep"), name: pg.NewName(direct)}
+	s.feed = pg.NewFeed(pool, direct, s.schema)
+	s.leases = pg.NewLeases(pool, s.schema, &s.calls)
+	s.named = pg.Named(s.schema)
 	s.stmt = s.statements()
-	own := pool.Config().ConnConfig.RuntimeParams["lock_timeout"]
-	s.appends = group.New(&appender{s: s, patient: own != pg.LockTimeout})
+	s.appends = group.New(s.appender())
 	done, err := s.migrate(ctx)
 	if err != nil {
 		pool.Close()
@@ -124,6 +121,6 @@ func (s *Store) Close(ctx context.Context) error {
 	return s.calls.Close(ctx, func() error {
 		s.appends.Wait()
 		s.pool.Close()
-		return errors.Join(s.lease.close(), s.name.Release()) // when nothing is written any more
+		return errors.Join(s.leases.Close(), s.name.Release()) // when nothing is written any more
 	})
 }

@@ -102,12 +102,6 @@ const (
 		)
 		SELECT n, cancel, epoch FROM found WHERE fits`
 
-	// batchSettingsSQL: $1 a lock_timeout, for this transaction; and its statements
-	// are planned for what they are given. A plan that is kept for any number of
-	// slices may be of a time when the table was small: 512 of them then took 91 ms
-	// in place of 6.
-	batchSettingsSQL = `SELECT set_config('lock_timeout', $1, true), set_config('plan_cache_mode', 'force_custom_plan', true)`
-
 	readAllSQL = `SELECT id, ` + rows.Columns + ` FROM rillkeep.streams WHERE id = ANY($1)`
 
 	cancelSQL = `

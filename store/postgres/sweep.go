@@ -2,12 +2,9 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
-	"rillkeep.dev/rillkeep/plane"
+	"rillkeep.dev/rillkeep/store/internal/pg"
 	"rillkeep.dev/rillkeep/store/internal/rows"
 )
 
@@ -58,106 +55,14 @@ const (
 	brokenSQL = `UPDATE rillkeep.streams SET status = 'interrupted', updated_at = now(), ended_at = now() WHERE id = $1`
 )
 
-// What bounds one transaction of a sweep, and a sweep of rows that can't be sealed.
-const (
-	sweepRows   = 16
-	sweepUnits  = 1 << 20 // unless one text is larger
-	sweepSpoilt = 100
-)
-
 // Sweep seals orphans. See store.Shared.
 func (s *Store) Sweep(ctx context.Context, grace time.Duration) (int, error) {
-	var (
-		count  int
-		errs   []error
-		spoilt = []string{} // not sealed, and passed over from then on
-	)
-	for limit := sweepRows; ; {
-		ids, err := s.sweep(ctx, grace, limit, spoilt)
-		switch {
-		case err == nil && len(ids) == 0:
-			_, err := s.pool.Exec(ctx, s.sql(pruneSQL), max(leaseKept, grace))
-			if err != nil {
-				errs = append(errs, failed(ctx, err, "prune leases"))
-			}
-			return count, errors.Join(errs...)
-		case err == nil:
-			count += len(ids)
-		case len(ids) == 0 || ctx.Err() != nil:
-			return count, errors.Join(append(errs, failed(ctx, err, "sweep"))...)
-		case len(ids) > 1: // one of them spoils it for all
-			limit = 1
-		default:
-			errs = append(errs, failed(ctx, err, "sweep %q", ids[0]))
-			if spoilt = append(spoilt, ids[0]); len(spoilt) == sweepSpoilt {
-				return count, errors.Join(errs...)
-			}
-			limit = sweepRows
-		}
+	sweeper := pg.Sweeper{
+		Pool: s.pool, Leases: s.leases,
+		SQL: pg.SweepSQL{
+			Orphans: s.sql(orphanedSQL), Texts: s.sql(textsSQL), Seal: s.sql(interruptedSQL), Break: s.sql(brokenSQL),
+		},
+		Args: func(id, text string) []any { return []any{id, text, rows.Marks(text)} },
 	}
-}
-
-// sweep seals a batch of orphans in one transaction, and answers which; of one
-// that failed those that it tried to seal.
-func (s *Store) sweep(ctx context.Context, grace time.Duration, limit int, but []string) (ids []string, err error) {
-	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-		seqs, err := s.lockOrphans(ctx, tx, grace, limit, but)
-		if err != nil || len(seqs) == 0 {
-			return err
-		}
-		for id := range seqs {
-			ids = append(ids, id)
-		}
-		fold, err := s.folded(ctx, tx, ids, seqs)
-		if err != nil {
-			return err
-		}
-		return tx.SendBatch(ctx, fold).Close()
-	})
-	return ids, err
-}
-
-// lockOrphans answers the lengths of the orphans that are to be sealed together.
-func (s *Store) lockOrphans(ctx context.Context, tx pgx.Tx, grace time.Duration, limit int, but []string) (map[string]int64, error) {
-	found, err := tx.Query(ctx, s.sql(orphanedSQL), grace, limit, but)
-	if err != nil {
-		return nil, err
-	}
-	var (
-		seqs  = make(map[string]int64, limit)
-		units int64
-		id    string
-		seq   int64
-	)
-	_, err = pgx.ForEachRow(found, []any{&id, &seq}, func() error {
-		if units += seq; units <= sweepUnits || len(seqs) == 0 {
-			seqs[id] = seq
-		}
-		return nil
-	})
-	return seqs, err
-}
-
-// folded answers the writes that seal orphans, which tx holds.
-func (s *Store) folded(ctx context.Context, tx pgx.Tx, ids []string, seqs map[string]int64) (*pgx.Batch, error) {
-	found, err := tx.Query(ctx, s.sql(textsSQL), ids)
-	if err != nil {
-		return nil, err
-	}
-	var (
-		writes   = new(pgx.Batch)
-		id, body string
-		ends     []int64
-		texts    []string
-	)
-	_, err = pgx.ForEachRow(found, []any{&id, &body, &ends, &texts}, func() error {
-		text, _, err := rows.Stretch(rows.Pieces(0, body, ends, texts), 0, seqs[id])
-		if _, hole := errors.AsType[*plane.HoleError](err); hole {
-			writes.Queue(s.sql(brokenSQL), id)
-			return nil
-		}
-		writes.Queue(s.sql(interruptedSQL), id, text, rows.Marks(text))
-		return err
-	})
-	return writes, err
+	return sweeper.Sweep(ctx, grace)
 }

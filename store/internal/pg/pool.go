@@ -1,5 +1,6 @@
 // Package pg is what the stores in PostgreSQL have in common: how they connect,
-// what they make of a row that is locked, and how a node's name is held.
+// what they make of a row that is locked, how many slices are appended at once and
+// orphans sealed, how a node's name and its lease are held, and the change feed.
 package pg
 
 import (
@@ -120,6 +121,12 @@ func parse(url string, pooled bool) (*pgxpool.Config, error) {
 	fresh := new(freshness)
 	cfg.AfterConnect, conn.Tracer = fresh.born, fresh
 	return cfg, nil
+}
+
+// Patient reports whether a pool's sessions may wait longer than LockTimeout for a
+// lock: their URL says so, or a pooler lets nobody say anything.
+func Patient(pool *pgxpool.Pool) bool {
+	return pool.Config().ConnConfig.RuntimeParams["lock_timeout"] != LockTimeout
 }
 
 // withoutURL is what pgx says of a malformed URL without the URL itself, in

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"rillkeep.dev/rillkeep/plane"
+	"rillkeep.dev/rillkeep/store/postgres"
 	"rillkeep.dev/rillkeep/store/postgres/mapped"
 	"rillkeep.dev/rillkeep/store/postgres/pgtest"
 )
@@ -41,7 +42,7 @@ var faults = map[string]struct {
 	"a body that is JSON":     {sql: `ALTER TABLE message ALTER COLUMN body DROP DEFAULT; ALTER TABLE message ALTER COLUMN body TYPE jsonb USING NULL`, want: `column "body" of table "message", for a message's body, is jsonb and must be text: `},
 	"a body that is computed": {sql: `ALTER TABLE message DROP COLUMN body; ALTER TABLE message ADD COLUMN body text GENERATED ALWAYS AS (id) STORED`, want: `column "body" of table "message", for a message's body, is generated, and so can't be written: `, beyond: true},
 	"a status that is short":  {sql: `ALTER TABLE message ALTER COLUMN status TYPE varchar(10)`, want: `column "status" of table "message", for a message's status, is character varying(10) and must be text, or an enum, that has Rillkeep's words: `},
-	"a status without a word": {sql: `CREATE TYPE state AS ENUM ('streaming', 'complete', 'cancelled', 'error'); ALTER TABLE message ALTER COLUMN status DROP DEFAULT; ALTER TABLE message ALTER COLUMN status TYPE state USING NULL`, want: `column "status" of table "message", for a message's status, is an enum without 'interrupted': `},
+	"a status without a word": {sql: `DROP INDEX message_streaming; CREATE TYPE state AS ENUM ('streaming', 'complete', 'cancelled', 'error'); ALTER TABLE message ALTER COLUMN status DROP DEFAULT; ALTER TABLE message ALTER COLUMN status TYPE state USING NULL`, want: `column "status" of table "message", for a message's status, is an enum without 'interrupted': `},
 	"a host that is short":    {sql: `ALTER TABLE message ALTER COLUMN host TYPE varchar(36)`, want: `column "host" of table "message", for a message's host, is character varying(36) and must be text, or varchar of 255 characters at least: `},
 	"a flag that is a number": {sql: `ALTER TABLE message ALTER COLUMN cancel_requested DROP DEFAULT; ALTER TABLE message ALTER COLUMN cancel_requested TYPE integer USING 0`, want: `column "cancel_requested" of table "message", for a message's cancel, is integer and must be boolean: `},
 	"an error that must be":   {sql: `ALTER TABLE message ALTER COLUMN error SET NOT NULL`, want: `column "error" of table "message", for a message's error, may not be NULL, which says that there was no error: `},
@@ -96,6 +97,21 @@ func TestARoleThatMayNotUseTheTablesIsToldWhatToGrant(t *testing.T) {
 		exec(t, db, grant)
 	}
 	exec(t, db, "INSERT INTO message (id) VALUES ('s')")
+	for _, needs := range []string{"run `rillkeep migrate`", "GRANT USAGE ON SCHEMA rillkeep TO ", "GRANT SELECT, INSERT, UPDATE, DELETE ON rillkeep.nodes TO "} {
+		_, err := mapped.Open(t.Context(), as, "", full.tables)
+		if !errors.Is(err, plane.ErrConfig) || !strings.Contains(err.Error(), needs) {
+			t.Fatalf("got %v, want %s", err, needs)
+		}
+		_, grant, _ := strings.Cut(err.Error(), ": GRANT ")
+		if grant == "" {
+			_, err = postgres.Migrate(t.Context(), url, postgres.Config{})
+		} else {
+			_, err = db.Exec(t.Context(), "GRANT "+grant)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
 	s := open(t, as, full.tables)
 	row := claim(t, s, "s")
 	row = appended(t, s, "s", row, "abc")
@@ -115,7 +131,7 @@ func TestADatabaseThatIsNotThereIsNoFaultOfTheTables(t *testing.T) {
 // anew makes the tables of full, and nothing else.
 func anew(t *testing.T, db *pgxpool.Pool) {
 	t.Helper()
-	exec(t, db, "DROP SCHEMA public CASCADE; CREATE SCHEMA public; GRANT USAGE ON SCHEMA public TO public")
+	exec(t, db, "DROP SCHEMA IF EXISTS rillkeep CASCADE; DROP SCHEMA public CASCADE; CREATE SCHEMA public; GRANT USAGE ON SCHEMA public TO public")
 	full.create(t, db)
 }
 
@@ -138,6 +154,16 @@ func exec(t *testing.T, db *pgxpool.Pool, sql string, args ...any) {
 	if _, err := db.Exec(t.Context(), sql, args...); err != nil {
 		t.Fatalf("%s: %v", sql, err)
 	}
+}
+
+// leases lets a role use the leases of nodes, and makes them if need be.
+func leases(t *testing.T, db *pgxpool.Pool, role string) {
+	t.Helper()
+	if _, err := postgres.Migrate(t.Context(), db.Config().ConnString(), postgres.Config{}); err != nil {
+		t.Fatal(err)
+	}
+	exec(t, db, "GRANT USAGE ON SCHEMA rillkeep TO "+role+"; GRANT SELECT ON rillkeep.versions TO "+role+
+		"; GRANT SELECT, INSERT, UPDATE, DELETE ON rillkeep.nodes TO "+role)
 }
 
 // role makes a role that may do nothing, and answers how to connect as it.

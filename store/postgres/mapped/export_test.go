@@ -9,38 +9,21 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"rillkeep.dev/rillkeep/plane"
+	"rillkeep.dev/rillkeep/store/internal/group"
 	"rillkeep.dev/rillkeep/store/internal/pg"
-	"rillkeep.dev/rillkeep/store/internal/rows"
 )
 
 // AppendSQL answers the statement of one append.
 func (s *Store) AppendSQL() string { return s.stmt.append }
 
-// AppendAll appends slices in one statement, and answers the rows by id.
-func AppendAll(ctx context.Context, s *Store, slices []plane.Slice) (map[string]plane.Row, error) {
-	var (
-		ids, tokens, texts []string
-		froms, seqs        []int64
-	)
-	for _, slice := range slices {
-		ids, tokens, texts = append(ids, slice.ID), append(tokens, slice.Token), append(texts, slice.Text)
-		froms, seqs = append(froms, slice.From), append(seqs, slice.Seq)
-	}
-	found, err := s.pool.Query(ctx, s.stmt.appendAll, ids, tokens, froms, seqs, texts)
-	if err != nil {
-		return nil, err
-	}
-	defer found.Close()
-	answers := make(map[string]plane.Row)
-	for found.Next() {
-		var id string
-		var row plane.Row
-		if err := rows.Scan(found, &row, &id); err != nil {
-			return nil, err
-		}
-		answers[id] = row
-	}
-	return answers, found.Err()
+// AppendOne appends one slice, at once.
+func AppendOne(ctx context.Context, s *Store, slice plane.Slice) (plane.Row, error) {
+	return s.appender().One(ctx, slice)
+}
+
+// AppendMany appends one batch.
+func AppendMany(ctx context.Context, s *Store, slices []plane.Slice) ([]group.Answer, error) {
+	return s.appender().Many(ctx, slices)
 }
 
 // SQL answers statements by name, each with arguments to explain it with.
@@ -50,6 +33,7 @@ func (s *Store) SQL() map[string][2]string {
 		"append":     {s.stmt.append, state + ", 'x'"},
 		"append all": {s.stmt.appendAll, "'{s5,s6}', '{n1/boot1/1,n1/boot1/1}', '{0,0}', '{1,1}', '{x,y}'"},
 		"seal":       {s.stmt.seal, state + ", 'x', 'complete', NULL"},
+		"fold":       {s.stmt.fold, state + ", 'x', 'complete', 0, NULL"},
 		"lock":       {s.stmt.lock, state},
 		"open":       {s.stmt.open, "'s5', 'n1/boot1'"},
 		"cancel":     {s.stmt.cancel, "'s5'"},
@@ -57,8 +41,15 @@ func (s *Store) SQL() map[string][2]string {
 		"pieces":     {s.stmt.pieces, "'s5'"},
 		"page":       {s.stmt.page, "'s5', 10, 10"},
 		"orphans":    {s.stmt.orphans, "'', 'n1/', 'n1/boot2/'"},
+		"unknown":    {s.stmt.unknown, ""},
+		"orphaned":   {s.stmt.sweep.Orphans, "'30s', 16, '{}'"},
+		"texts":      {s.stmt.sweep.Texts, "'{s1,s2}'"},
+		"sweep":      {s.stmt.sweep.Seal, "'s1', 'x'"},
+		"break":      {s.stmt.sweep.Break, "'s1'"},
+		"cancelled":  {s.stmt.cancelled, "'n1/boot1/'"},
 		"interrupt":  {s.stmt.interrupt, "'s5', 'n1/boot1/1'"},
 		"read":       {s.stmt.read, "'s5'"},
+		"read all":   {s.stmt.readAll, "'{s5,s6}'"},
 		"get":        {s.stmt.get, "'s5'"},
 		"list":       {s.stmt.list + " AND m.id > 's4' ORDER BY m.id LIMIT 10", ""},
 	}

@@ -23,13 +23,17 @@ func (s *Store) Interrupt(ctx context.Context, node, incarnation string) (count 
 		if s.has.Host == "" {
 			return nil
 		}
-		return s.name.Take(ctx, node, s.table)
+		return s.name.Take(ctx, node, schema) // where the leases are
 	}
 	if err := s.calls.Do(take); err != nil {
 		return 0, pg.Failed(ctx, err, "interrupt: take the name %q", node)
 	}
 	if s.has.Host == "" {
 		return 0, nil
+	}
+	// The name proves that the runs before are gone.
+	if err := s.leases.Supersede(ctx, node, incarnation); err != nil {
+		return 0, pg.Failed(ctx, err, "interrupt: end the leases of earlier runs")
 	}
 	var errs []error
 	for after := ""; ; {

@@ -17,8 +17,8 @@
 //     writes are guarded by the length and the status alone: still one of many
 //     opens wins, and a repeat adds nothing, but a writer that was paused while
 //     its message was ended and opened anew could write to it where the lengths
-//     agree; and what a node leaves streaming when it dies stays so until the
-//     application ends it.
+//     agree; and there are no leases: what a node leaves streaming when it dies
+//     stays so until the application ends it.
 //   - cancel is the cancel flag. Without it there is nothing that a Cancel could
 //     set, and it answers store.ErrNoCancel.
 //   - error takes the message of a stream that failed. Without it only the status
@@ -40,6 +40,7 @@ import (
 
 	"rillkeep.dev/rillkeep/plane"
 	"rillkeep.dev/rillkeep/store"
+	"rillkeep.dev/rillkeep/store/internal/group"
 	"rillkeep.dev/rillkeep/store/internal/pg"
 	"rillkeep.dev/rillkeep/store/internal/rows"
 )
@@ -48,27 +49,34 @@ import (
 // the key column, whose collation decides; they hold every message, whether or
 // not it ever was a stream.
 type Store struct {
-	pool  *pgxpool.Pool
-	table string // the message table, with its schema
-	has   Tables // which columns there are
-	key   found  // the message table's key
-	stmt  statements
-	name  pg.Name
-	calls rows.Calls // the pool itself knows those under way that use it
+	pool    *pgxpool.Pool
+	has     Tables // which columns there are
+	key     found  // the message table's key
+	stmt    statements
+	appends *group.Group
+	name    pg.Name
+	feed    pg.Feed
+	leases  *pg.Leases
+	calls   rows.Calls // the pool itself knows those under way that use it
 
 	mu     sync.Mutex       // guards below
 	doubts map[string]doubt // claims of a table without tokens, by id
 }
 
-var _ store.Store = (*Store)(nil)
+var (
+	_ store.Store  = (*Store)(nil)
+	_ store.Shared = (*Store)(nil)
+)
 
 // Open connects to the database of url, as postgres.Open does, and looks whether
 // its tables are what t says. If not it answers a plane.ErrConfig that lists every
-// fault and how to mend it. Nothing is created.
+// fault and how to mend it. In the application's schemas nothing is created; where
+// a host column is named, the schema rillkeep is brought up to this release, as by
+// postgres.Open, since the nodes' leases are there.
 //
-// direct is a way to the same database past a pooler, for the session that holds
-// the node's name; "" means url, which then must not lead to a pooler that takes
-// sessions apart.
+// direct is a way to the same database past a pooler, for the sessions that hold
+// the node's name and hear the change feed; "" means url, which then must not lead
+// to a pooler that takes sessions apart.
 func Open(ctx context.Context, url, direct string, t Tables) (*Store, error) {
 	t = t.withDefaults()
 	if err := refusal(t.check()); err != nil {
@@ -86,6 +94,9 @@ func Open(ctx context.Context, url, direct string, t Tables) (*Store, error) {
 		own = nil
 	}
 	s, err := newStore(ctx, pool, own, t)
+	if err == nil && t.Host != "" {
+		err = s.migrate(ctx, url)
+	}
 	if err != nil {
 		pool.Close()
 		return nil, err
@@ -101,10 +112,14 @@ func newStore(ctx context.Context, pool *pgxpool.Pool, direct *pgx.ConnConfig, t
 	if err != nil {
 		return nil, pg.Failed(ctx, err, "open tables of the application")
 	}
-	return &Store{
-		pool: pool, table: l.message.sql(), has: t, key: l.message.columns[t.Key], stmt: l.statements(),
+	s := &Store{
+		pool: pool, has: t, key: l.message.columns[t.Key], stmt: l.statements(),
 		name: pg.NewName(direct), doubts: make(map[string]doubt),
-	}, nil
+	}
+	s.feed = pg.NewFeed(pool, direct, channel(l.message))
+	s.leases = pg.NewLeases(pool, schema, &s.calls)
+	s.appends = group.New(s.appender())
+	return s, nil
 }
 
 // Ping reports whether the database answers.
@@ -118,8 +133,9 @@ func (s *Store) Ping(ctx context.Context) error {
 // Close waits for calls under way and closes the connections. See store.Store.
 func (s *Store) Close(ctx context.Context) error {
 	return s.calls.Close(ctx, func() error {
+		s.appends.Wait()
 		s.pool.Close()
-		return s.name.Release() // when nothing is written any more
+		return errors.Join(s.leases.Close(), s.name.Release()) // when nothing is written any more
 	})
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"rillkeep.dev/rillkeep/plane"
 	"rillkeep.dev/rillkeep/store"
+	"rillkeep.dev/rillkeep/store/internal/group"
 	"rillkeep.dev/rillkeep/store/postgres/mapped"
 )
 
@@ -73,7 +74,7 @@ func TestOfTwoAppendsInterleavedByHandOneLands(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-		} else if said, ok := errors.AsType[*pgconn.PgError](err); !ok || said.Code != "55P03" {
+		} else if !locked(err) {
 			t.Errorf("the second: %v", err)
 		}
 		if seq, err := appendIn(begin(t, s.door.db), "bbbbbb"); err != nil || seq != 4 {
@@ -93,14 +94,14 @@ func TestOfTwoAppendsWithTheSameSnapshotOneLands(t *testing.T) {
 		var both sync.WaitGroup
 		for n, text := range []string{"AAAA", "bbbbbb"} {
 			both.Go(func() {
-				answers[n], errs[n] = paused.Append(t.Context(), plane.Slice{ID: "s", Token: row.Token, Seq: int64(len(text)), Text: text})
+				answers[n], errs[n] = mapped.AppendOne(t.Context(), paused, plane.Slice{ID: "s", Token: row.Token, Seq: int64(len(text)), Text: text})
 			})
 		}
 		release(2)
 		both.Wait()
 		stored, _ := s.door.Row("s")
 		for n, err := range errs {
-			if err == nil && answers[n].Seq != stored.Seq || err != nil && !errors.Is(err, store.ErrBusy) {
+			if err == nil && answers[n].Seq != stored.Seq || err != nil && !locked(err) {
 				t.Errorf("told %+v, %v, the row is at %d", answers[n], err, stored.Seq)
 			}
 		}
@@ -108,6 +109,11 @@ func TestOfTwoAppendsWithTheSameSnapshotOneLands(t *testing.T) {
 			t.Errorf("the row is %+v", stored)
 		}
 	})
+}
+
+func locked(err error) bool {
+	said, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && said.Code == "55P03"
 }
 
 func TestAppendsOverArraysThatWereOvertakenCompareWithWhatIsThereThen(t *testing.T) {
@@ -121,15 +127,15 @@ func TestAppendsOverArraysThatWereOvertakenCompareWithWhatIsThereThen(t *testing
 			slices = append(slices, plane.Slice{ID: id, Token: rows[id].Token, Seq: 6, Text: "bbbbbb"})
 		}
 		paused, release := s.paused(t)
-		var got map[string]plane.Row
+		var got []group.Answer
 		var err error
 		var batch sync.WaitGroup
-		batch.Go(func() { got, err = mapped.AppendAll(t.Context(), paused, slices) })
+		batch.Go(func() { got, err = mapped.AppendMany(t.Context(), paused, slices) })
 		s.waiting(t, 1)
 		appended(t, s, "b", rows["b"], "AAAA")
 		release(1)
 		batch.Wait()
-		if err != nil || got["a"].Seq != 6 || got["b"].Seq != 4 || got["c"].Seq != 6 {
+		if err != nil || got[0].Row.Seq != 6 || got[1].Row.Seq != 4 || got[2].Row.Seq != 6 {
 			t.Errorf("got %+v, %v", got, err)
 		}
 		s.has(t, "a", 6, "bbbbbb")
@@ -235,6 +241,7 @@ func (s *opened) paused(t *testing.T) (p *mapped.Store, release func(n int)) {
 	t.Helper()
 	as, worker := role(t, s.door.db)
 	s.door.exec("GRANT SELECT, UPDATE ON {messages} TO " + worker + "; GRANT SELECT, INSERT, DELETE ON {chunks} TO " + worker)
+	leases(t, s.door.db, worker)
 	p = open(t, as, s.door.app.tables)
 	t.Cleanup(func() { shut(t, p) }) // before its role is dropped
 	s.door.exec(`

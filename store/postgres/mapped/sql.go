@@ -1,6 +1,10 @@
 package mapped
 
-import "strings"
+import (
+	"strings"
+
+	"rillkeep.dev/rillkeep/store/internal/pg"
+)
 
 // The SQL is written with names in braces, which statements puts in: a table, a
 // column by its role, or a part that depends on what columns there are. Every
@@ -59,13 +63,15 @@ const (
 		)
 		SELECT CASE WHEN fits THEN $4::bigint ELSE seq END, status, cancel, token, epoch, error FROM found`
 
-	// appendAllSQL is appendSQL over arrays, of as many streams: one row each with
-	// its id first, but for those that are locked by others or not there.
+	// appendAllSQL is appendSQL over arrays, of as many streams: it answers for those
+	// that it appended their number, from 1, cancel and epoch, and leaves out those
+	// that are locked by others.
 	appendAllSQL = `
 		WITH slice AS (
-			SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::text[]) AS s (id, token, start, stop, text)
+			SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::text[]) WITH ORDINALITY AS s (id, token, start, stop, text, n)
 		), found AS (
-			SELECT s.id, s.stop, s.text, {row}, m.{seq} = s.start AND {owned by s} AND m.{status} = 'streaming' AS fits
+			SELECT s.n, s.id, s.stop, s.text, {cancelled} AS cancel, {epoch} AS epoch,
+				 m.{seq} = s.start AND {owned by s} AND m.{status} = 'streaming' AS fits
 			FROM slice s JOIN {messages} m ON m.{id} = {key of s}
 			ORDER BY m.{id} FOR NO KEY UPDATE OF m SKIP LOCKED
 		), u AS (
@@ -74,7 +80,7 @@ const (
 			INSERT INTO {chunks} ({chunk}, {stream}, {end}, {text})
 			SELECT s.id || ':' || s.stop, {chunk's key of s}, s.stop, s.text FROM found s WHERE s.fits
 		)
-		SELECT id, CASE WHEN fits THEN stop ELSE seq END, status, cancel, token, epoch, error FROM found`
+		SELECT n, cancel, epoch FROM found WHERE fits`
 
 	// cancelSQL: $1 id.
 	cancelSQL = `
@@ -102,6 +108,22 @@ const (
 			SET {body} = $5::text, {seq} = $4::bigint{ending},
 				{status} = (CASE WHEN {cancelled} AND $6::text = 'complete' THEN 'cancelled' ELSE $6::text END){as status}
 			WHERE m.{id} = {key} AND {owned} AND {within} AND m.{status} = 'streaming'
+			RETURNING {row}
+		), d AS (
+			DELETE FROM {chunks} c USING u WHERE c.{stream} = {chunk's key}
+		)` + elseRowSQL
+
+	// foldSQL: as sealSQL, but $5 is only the text from $3 on: the chunks hold what
+	// comes before, $7 bytes; with an error column $8 error.
+	foldSQL = `
+		WITH held AS (
+			SELECT string_agg(c.{text}::text, '' ORDER BY c.{end}) AS text FROM {chunks} c WHERE c.{stream} = {chunk's key}
+		), u AS (
+			UPDATE {messages} m
+			SET {body} = held.text || $5::text, {seq} = $4::bigint{ending of a fold},
+				{status} = (CASE WHEN {cancelled} AND $6::text = 'complete' THEN 'cancelled' ELSE $6::text END){as status}
+			FROM held
+			WHERE m.{id} = {key} AND {owned} AND m.{status} = 'streaming' AND m.{seq} = $3::bigint AND octet_length(held.text) = $7::bigint
 			RETURNING {row}
 		), d AS (
 			DELETE FROM {chunks} c USING u WHERE c.{stream} = {chunk's key}
@@ -148,15 +170,27 @@ const (
 			AND starts_with(m.{host}, $2::text) AND NOT starts_with(m.{host}, $3::text)
 		ORDER BY m.{id} LIMIT 100`
 
+	// cancelledSQL: $1 beginning of the token.
+	cancelledSQL = `
+		SELECT m.{id}::text FROM {messages} m
+		WHERE m.{status} = 'streaming' AND m.{cancel} AND {of node} ORDER BY m.{id}`
+
 	readSQL = `SELECT {row} FROM {messages} m WHERE m.{id} = {key}`
+
+	// readAllSQL: $1 ids.
+	readAllSQL = `SELECT m.{id}::text, {row} FROM {messages} m WHERE m.{id} = ANY ({keys})`
+
 	getSQL  = `SELECT m.{id}::text, {row}, {has error} FROM {messages} m WHERE m.{id} = {key}`
 	listSQL = `SELECT m.{id}::text, {row}, {has error} FROM {messages} m WHERE m.{id} IS NOT NULL`
 )
 
-// statements are the SQL of one pair of tables. cancel and orphans are only for
-// those with the columns.
+// statements are the SQL of one pair of tables. cancel, cancelled, orphans,
+// unknown and sweep are only for those with the columns.
 type statements struct {
-	open, found, append, appendAll, cancel, lock, seal, pieces, page, interrupt, orphans, read, get, list string
+	unknown, cancelled string
+	sweep              pg.SweepSQL
+
+	open, found, append, appendAll, cancel, lock, seal, fold, pieces, page, interrupt, orphans, read, readAll, get, list string
 }
 
 // statements writes the SQL.
@@ -164,9 +198,11 @@ func (l *layout) statements() statements {
 	parts, names := l.parts(), l.columnNames()
 	put := func(sql string) string { return names.Replace(parts.Replace(sql)) }
 	return statements{
-		open: put(openSQL), found: put(foundSQL), append: put(appendSQL), appendAll: put(appendAllSQL), cancel: put(cancelSQL),
-		lock: put(lockSQL), seal: put(sealSQL), pieces: put(piecesSQL), page: put(pageSQL),
-		interrupt: put(interruptSQL), orphans: put(orphansSQL), read: put(readSQL), get: put(getSQL), list: put(listSQL),
+		unknown: put(unknownSQL), cancelled: put(cancelledSQL),
+		sweep: pg.SweepSQL{Orphans: put(orphanedSQL), Texts: put(textsSQL), Seal: put(interruptedSQL), Break: put(brokenSQL)},
+		open:  put(openSQL), found: put(foundSQL), append: put(appendSQL), appendAll: put(appendAllSQL), cancel: put(cancelSQL),
+		lock: put(lockSQL), seal: put(sealSQL), fold: put(foldSQL), pieces: put(piecesSQL), page: put(pageSQL),
+		interrupt: put(interruptSQL), orphans: put(orphansSQL), read: put(readSQL), readAll: put(readAllSQL), get: put(getSQL), list: put(listSQL),
 	}
 }
 
@@ -189,10 +225,12 @@ func (l *layout) parts() *strings.Replacer {
 	claim := one(host, ", {host} = $2::text || '/' || ("+epoch+" + 1)", "") +
 		one(cancel, ", {cancel} = "+cancelled+" AND "+notEndedSQL, "") + one(message, ", {error} = NULL", "")
 	return strings.NewReplacer(
-		"{row}", row, "{vacant}", vacantSQL, "{not ended}", notEndedSQL, "{cancelled}", cancelled, "{claim}", claim,
-		"{ending}", one(message, ", {error} = $7::text", ""),
+		"{row}", row, "{epoch}", epoch, "{vacant}", vacantSQL, "{not ended}", notEndedSQL, "{cancelled}", cancelled, "{claim}", claim,
+		"{ending}", one(message, ", {error} = $7::text", ""), "{ending of a fold}", one(message, ", {error} = $8::text", ""),
 		"{has error}", one(message, "m.{error} IS NOT NULL", "false"),
 		"{owned}", one(host, "m.{host} = $2::text", "$2::text IS NOT NULL"),
+		"{of node}", one(host, "starts_with(m.{host}, $1::text)", "$1::text IS NOT NULL"),
+		"{is owned}", strings.ReplaceAll(ownedSQL, "{owner}", ownerSQL), "{owner}", ownerSQL,
 		"{owned by s}", one(host, "m.{host} = s.token", "true"),
 		// Without tokens it is the length that tells a seal of this stream.
 		"{within}", one(host, "$3::bigint <= $4::bigint", "m.{seq} BETWEEN $3::bigint AND $4::bigint"),
@@ -219,13 +257,19 @@ func (l *layout) columnNames() *strings.Replacer {
 		}
 		return ""
 	}
+	array := func(cast string) string {
+		if cast == "" {
+			return ""
+		}
+		return cast + "[]"
+	}
 	key, stream := as(l.message.columns[l.names.Key]), as(l.chunks.columns[l.names.ChunkStream])
 	status := ""
 	if c := l.message.columns[l.names.Status]; c.enum() {
 		status = "::" + c.TypeName
 	}
 	return strings.NewReplacer(append(pairs,
-		"{key}", "$1::text"+key, "{key or none}", "nullif($1::text, '')"+key, "{key of s}", "s.id"+key,
+		"{key}", "$1::text"+key, "{key or none}", "nullif($1::text, '')"+key, "{key of s}", "s.id"+key, "{keys}", "$1::text[]"+array(key),
 		"{chunk's key}", "$1::text"+stream, "{chunk's key of s}", "s.id"+stream, "{as status}", status,
 	)...)
 }

@@ -170,14 +170,25 @@ func quoted(name string) string { return pgx.Identifier(strings.Split(name, ".")
 // quote is one name, in which a dot is a dot.
 func quote(name string) string { return pgx.Identifier{name}.Sanitize() }
 
-// DDL answers the statements that make the chunk table, each of which may be run
-// again. The message table need not be named.
+// DDL answers the statements that make the chunk table, and, where a host column is
+// named, the index by which the rows of nodes that are gone are found without
+// reading through the message table. Each may be run again. Without a host column
+// the message table need not be named.
 func (t Tables) DDL() (string, error) {
 	t = t.withDefaults()
-	if err := refusal(append(checkTable("chunks", t.Chunks), t.checkColumns()...)); err != nil {
+	faults := append(checkTable("chunks", t.Chunks), t.checkColumns()...)
+	if t.Host != "" {
+		faults = append(faults, checkTable("messages", t.Message)...)
+	}
+	if err := refusal(faults); err != nil {
 		return "", err
 	}
-	return strings.Join(t.ddl(), ";\n") + ";\n", nil
+	statements := t.ddl()
+	if t.Host != "" {
+		statements = append(statements, fmt.Sprintf("CREATE INDEX IF NOT EXISTS %s ON %s (%s) WHERE %s = 'streaming'",
+			quote(indexName(t.Message, "_streaming")), quoted(t.Message), quote(t.Host), quote(t.Status)))
+	}
+	return strings.Join(statements, ";\n") + ";\n", nil
 }
 
 func (t Tables) ddl() []string {
@@ -185,15 +196,14 @@ func (t Tables) ddl() []string {
 	return []string{
 		fmt.Sprintf("CREATE TABLE IF NOT EXISTS %s (%s text PRIMARY KEY, %s text NOT NULL, %s bigint NOT NULL, %s text NOT NULL)",
 			table, quote(t.ChunkKey), stream, seq, quote(t.ChunkText)),
-		fmt.Sprintf("CREATE INDEX IF NOT EXISTS %s ON %s (%s, %s)", quote(t.indexName()), table, stream, seq),
+		fmt.Sprintf("CREATE INDEX IF NOT EXISTS %s ON %s (%s, %s)", quote(indexName(t.Chunks, "_stream_seq")), table, stream, seq),
 	}
 }
 
-// indexName is the chunk index's, which is not cut short: what is left might be
+// indexName is an index's of a table, which is not cut short: what is left might be
 // the table's name.
-func (t Tables) indexName() string {
-	const suffix = "_stream_seq"
-	name := t.Chunks[strings.LastIndexByte(t.Chunks, '.')+1:]
+func indexName(table, suffix string) string {
+	name := table[strings.LastIndexByte(table, '.')+1:]
 	for len(name)+len(suffix) > maxName {
 		_, size := utf8.DecodeLastRuneInString(name)
 		name = name[:len(name)-size]

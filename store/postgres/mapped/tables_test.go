@@ -75,6 +75,8 @@ func TestTheDDLOfALongNameMakesTheIndexToo(t *testing.T) {
 	db := raw(t, url)
 	anew(t, db)
 	tables := full.tables
+	tables.Message = "public." + strings.Repeat("m", 63)
+	exec(t, db, "CREATE TABLE "+tables.Message+" (LIKE message INCLUDING ALL)")
 	for _, name := range []string{strings.Repeat("c", 63), strings.Repeat("é", 31) + "x", "public." + strings.Repeat("d", 60)} {
 		tables.Chunks = name
 		ddl, err := tables.DDL()
@@ -83,5 +85,10 @@ func TestTheDDLOfALongNameMakesTheIndexToo(t *testing.T) {
 		}
 		exec(t, db, ddl)
 		shut(t, open(t, url, tables))
+	}
+	var made int
+	err := db.QueryRow(t.Context(), "SELECT count(*) FROM pg_indexes WHERE indexname = repeat('m', 53) || '_streaming'").Scan(&made)
+	if err != nil || made != 1 {
+		t.Errorf("%d indexes of streaming rows, %v", made, err)
 	}
 }

@@ -12,10 +12,15 @@ import (
 	"rillkeep.dev/rillkeep/store/internal/rows"
 )
 
-// Append adds a slice as a chunk row. See plane.Store. store.ErrBusy at once if
-// the row is locked: the stream has a rhythm of its own for repeats.
+// Append adds a slice as a chunk row, together with those of other streams. See
+// plane.Store. store.ErrBusy at once if the row is locked: the stream has a rhythm
+// of its own for repeats.
 func (s *Store) Append(ctx context.Context, slice plane.Slice) (plane.Row, error) {
-	row, err := s.append(ctx, slice)
+	var row plane.Row
+	err := s.calls.Do(func() (err error) {
+		row, err = s.append(ctx, slice)
+		return err
+	})
 	if err != nil {
 		return plane.Row{}, pg.Failed(ctx, err, "append to %q", slice.ID)
 	}
@@ -29,12 +34,20 @@ func (s *Store) append(ctx context.Context, slice plane.Slice) (plane.Row, error
 	if slice.Text == "" {
 		return s.Read(ctx, slice.ID)
 	}
-	return s.appendOne(ctx, slice)
+	if !s.known(slice.ID) { // it would fail the statement for all
+		return plane.Row{}, plane.ErrNotFound
+	}
+	return s.appends.Append(ctx, slice)
 }
 
-// appendOne appends one slice in one statement.
-func (s *Store) appendOne(ctx context.Context, slice plane.Slice) (plane.Row, error) {
-	return s.row(ctx, s.stmt.append, slice.ID, slice.Token, slice.From, slice.Seq, slice.Text)
+// appender appends to the tables, for a group. Rows that an application locks are
+// nothing unusual: no batch ever waits for one.
+func (s *Store) appender() *pg.Appender {
+	return &pg.Appender{
+		Pool:      s.pool,
+		SQL:       pg.AppendSQL{One: s.stmt.append, Free: s.stmt.appendAll, Rows: s.stmt.readAll},
+		Tokenless: s.has.Host == "",
+	}
 }
 
 // Cancel sets the cancel flag. See store.Store.
@@ -66,20 +79,34 @@ func (s *Store) sealed(ctx context.Context, seal plane.Seal) (row plane.Row, err
 	if !s.known(seal.ID) {
 		return row, plane.ErrNotFound
 	}
+	if seal.Base == 0 && seal.From > 0 {
+		row, err = s.fold(ctx, seal)
+		if err == nil && row.Status.Ended() || err != nil && !pg.Locked(err) {
+			return row, err
+		}
+	}
 	if seal.Base == 0 {
-		if row, err = s.sealAtOnce(ctx, seal); !pg.Locked(err) {
+		if row, err = s.sealAtOnce(ctx, seal, s.stmt.seal, s.sealArgs(seal, seal.Text)); !pg.Locked(err) {
 			return row, err
 		}
 	}
 	return pg.Patiently(ctx, func() (plane.Row, error) { return s.sealStepwise(ctx, seal) })
 }
 
+// fold seals without sending again what the chunks hold. If they don't hold it,
+// or the row is not ours, it changes nothing. It tells by the row's length and by
+// the bytes of the chunks: what is left of other hands' work has others.
+func (s *Store) fold(ctx context.Context, seal plane.Seal) (plane.Row, error) {
+	tail := plane.Skip(seal.Text, seal.From)
+	return s.sealAtOnce(ctx, seal, s.stmt.fold, s.sealArgs(seal, tail, len(seal.Text)-len(tail)))
+}
+
 // sealAtOnce seals in one round trip: both statements travel together and are
 // one transaction.
-func (s *Store) sealAtOnce(ctx context.Context, seal plane.Seal) (row plane.Row, err error) {
+func (s *Store) sealAtOnce(ctx context.Context, seal plane.Seal, sql string, args []any) (row plane.Row, err error) {
 	batch := new(pgx.Batch)
 	batch.Queue(s.stmt.lock, seal.ID, seal.Token, seal.From, seal.Seq)
-	batch.Queue(s.stmt.seal, s.sealArgs(seal, seal.Text)...)
+	batch.Queue(sql, args...)
 	results := s.pool.SendBatch(ctx, batch)
 	defer func() {
 		if closed := results.Close(); err == nil {
@@ -117,8 +144,9 @@ func (s *Store) sealStepwise(ctx context.Context, seal plane.Seal) (row plane.Ro
 	return row, err
 }
 
-func (s *Store) sealArgs(seal plane.Seal, body string) []any {
-	args := []any{seal.ID, seal.Token, seal.From, seal.Seq, body, seal.Status}
+// sealArgs are those of a seal; more come before the error.
+func (s *Store) sealArgs(seal plane.Seal, body string, more ...any) []any {
+	args := append([]any{seal.ID, seal.Token, seal.From, seal.Seq, body, seal.Status}, more...)
 	if s.has.Error == "" {
 		return args
 	}

@@ -1,14 +1,18 @@
-package postgres
+package pg
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
 )
+
+// goodbyeTime bounds the end of a connection beside the pool.
+const goodbyeTime = time.Second
 
 // session is a connection beside the pool, which no other call can deny to its
 // user. It is made when it is first needed, and anew when it was lost.

@@ -1,0 +1,143 @@
+package pg
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"rillkeep.dev/rillkeep/plane"
+	"rillkeep.dev/rillkeep/store/internal/rows"
+)
+
+// SweepSQL are the statements that seal a store's orphans.
+type SweepSQL struct {
+	// Orphans locks rows to be sealed, but those that others have locked, and
+	// answers id and length: $1 grace, $2 how many, $3 ids that are passed over.
+	Orphans string
+
+	// Texts answers all of the texts of rows, id, body, and their chunks' ends and
+	// texts: $1 ids.
+	Texts string
+
+	// Seal seals a row that the transaction holds, with what Args says.
+	Seal string
+
+	// Break is Seal for a text with a hole, whose pieces are better left as they
+	// are: $1 id.
+	Break string
+}
+
+// Sweeper seals a store's orphans.
+type Sweeper struct {
+	Pool   *pgxpool.Pool
+	Leases *Leases
+	SQL    SweepSQL
+	Args   func(id, text string) []any // of SQL.Seal
+}
+
+// What bounds one transaction of a sweep, and a sweep of rows that can't be sealed.
+const (
+	sweepRows   = 16
+	sweepUnits  = 1 << 20 // unless one text is larger
+	sweepSpoilt = 100
+)
+
+// Sweep seals orphans, and forgets leases that have been over for long. See
+// store.Shared.
+func (s *Sweeper) Sweep(ctx context.Context, grace time.Duration) (int, error) {
+	var (
+		count  int
+		errs   []error
+		spoilt = []string{} // not sealed, and passed over from then on
+	)
+	for limit := sweepRows; ; {
+		ids, err := s.sweep(ctx, grace, limit, spoilt)
+		switch {
+		case err == nil && len(ids) == 0:
+			if err := s.Leases.Prune(ctx, grace); err != nil {
+				errs = append(errs, err)
+			}
+			return count, errors.Join(errs...)
+		case err == nil:
+			count += len(ids)
+		case len(ids) == 0 || ctx.Err() != nil:
+			return count, errors.Join(append(errs, Failed(ctx, err, "sweep"))...)
+		case len(ids) > 1: // one of them spoils it for all
+			limit = 1
+		default:
+			errs = append(errs, Failed(ctx, err, "sweep %q", ids[0]))
+			if spoilt = append(spoilt, ids[0]); len(spoilt) == sweepSpoilt {
+				return count, errors.Join(errs...)
+			}
+			limit = sweepRows
+		}
+	}
+}
+
+// sweep seals a batch of orphans in one transaction, and answers which; of one
+// that failed those that it tried to seal.
+func (s *Sweeper) sweep(ctx context.Context, grace time.Duration, limit int, but []string) (ids []string, err error) {
+	err = pgx.BeginFunc(ctx, s.Pool, func(tx pgx.Tx) error {
+		seqs, err := s.lockOrphans(ctx, tx, grace, limit, but)
+		if err != nil || len(seqs) == 0 {
+			return err
+		}
+		for id := range seqs {
+			ids = append(ids, id)
+		}
+		fold, err := s.folded(ctx, tx, ids, seqs)
+		if err != nil {
+			return err
+		}
+		return tx.SendBatch(ctx, fold).Close()
+	})
+	return ids, err
+}
+
+// lockOrphans answers the lengths of the orphans that are to be sealed together.
+func (s *Sweeper) lockOrphans(ctx context.Context, tx pgx.Tx, grace time.Duration, limit int, but []string) (map[string]int64, error) {
+	found, err := tx.Query(ctx, s.SQL.Orphans, grace, limit, but)
+	if err != nil {
+		return nil, err
+	}
+	var (
+		seqs  = make(map[string]int64, limit)
+		units int64
+		id    string
+		seq   int64
+	)
+	_, err = pgx.ForEachRow(found, []any{&id, &seq}, func() error {
+		if units += seq; units <= sweepUnits || len(seqs) == 0 {
+			seqs[id] = seq
+		}
+		return nil
+	})
+	return seqs, err
+}
+
+// folded answers the writes that seal orphans, which tx holds.
+func (s *Sweeper) folded(ctx context.Context, tx pgx.Tx, ids []string, seqs map[string]int64) (*pgx.Batch, error) {
+	found, err := tx.Query(ctx, s.SQL.Texts, ids)
+	if err != nil {
+		return nil, err
+	}
+	var (
+		writes   = new(pgx.Batch)
+		id, body string
+		ends     []int64
+		texts    []string
+	)
+	_, err = pgx.ForEachRow(found, []any{&id, &body, &ends, &texts}, func() error {
+		text, _, err := rows.Stretch(rows.Pieces(0, body, ends, texts), 0, seqs[id])
+		if _, hole := errors.AsType[*plane.HoleError](err); hole {
+			writes.Queue(s.SQL.Break, id)
+			return nil
+		}
+		writes.Queue(s.SQL.Seal, s.Args(id, text)...)
+		return err
+	})
+	return writes, err
+}
