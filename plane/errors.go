@@ -19,7 +19,7 @@ var (
 
 	// Answers to a producer.
 	ErrClosed   = errors.New("stream is closed")
-	ErrFenced   = errors.New("stream is owned by another") // the row's token is not ours any more
+	ErrFenced   = errors.New("stream is owned by another") // the row's token is not ours any more, or the row is gone: then ErrNotFound, too
 	ErrGap      = errors.New("append starts past the end of the text")
 	ErrConflict = errors.New("append overlaps other text")
 	ErrCut      = errors.New("append with an offset ends inside a character")

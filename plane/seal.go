@@ -124,7 +124,7 @@ func (s *Stream) attemptSeal(seal Seal) outcome {
 	row, err := s.cfg.Store.Seal(ctx, seal)
 	out := outcome{row: row, known: err == nil, err: err}
 	if err != nil {
-		out.row, out.known = s.readBack()
+		out.row, out.known, out.err = s.readBack(err)
 	}
 	if !out.known {
 		return out
@@ -171,7 +171,7 @@ func (s *Stream) settleSeal(seal Seal, out outcome) {
 // Reseal tries once more to write the end of a stream whose seal did not reach
 // the store, so that its row does not say streaming for ever (L): interrupted,
 // with all that was produced. It answers nil if the row has ended, and ErrFenced
-// if it is another's.
+// if it is another's or gone.
 func (s *Stream) Reseal() error {
 	s.mu.Lock()
 	if e := s.ending; s.retired || e == nil || !e.resolved || e.Err == nil || s.inFlight {
@@ -214,7 +214,7 @@ func (s *Stream) finish(e Ending) {
 	s.resolve(e)
 }
 
-// standDown ends a stream whose row is another's: its readers read the durable
+// standDown ends a stream whose row is another's, or gone: its readers read the durable
 // plane, its producer is told, and nothing more is written. s.mu is held.
 func (s *Stream) standDown(why error) {
 	s.takeNoMore(why)

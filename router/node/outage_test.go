@@ -56,6 +56,26 @@ func TestAFailedSealIsMadeGoodWhenTheStoreIsBack(t *testing.T) {
 	})
 }
 
+// An application may delete the row of a stream that goes on.
+func TestADeletedRowFreesItsStream(t *testing.T) {
+	t.Parallel()
+	n := openNode(t, node.Config{Database: pgtest.URL(t), Linger: 100 * time.Millisecond})
+	for _, noticedBy := range []string{"flush", "close"} {
+		n.open("m1")
+		r := n.reads("m1", "")
+		n.push("m1", 0, "abc")
+		n.flush("m1")
+		n.push("m1", 3, "def")
+		pgtest.Exec(t, n.cfg.Database, "DELETE FROM rillkeep.streams; DELETE FROM rillkeep.chunks")
+		wantError(t, noticedBy, n.do(http.MethodPost, path("m1", noticedBy), ""), http.StatusNotFound, "not_found")
+		wantError(t, "append", n.do(http.MethodPost, path("m1", "append")+"?from=6", `{"text":"x"}`), http.StatusNotFound, "not_found")
+		if err := r.rest(); err != nil || r.end.Kind != plane.KindAbsent {
+			t.Errorf("the reader was told %+v, %v", r.end, err)
+		}
+		await(t, "the name is free", n.retired)
+	}
+}
+
 func TestTextThatWasLostIsNotContinuedByOther(t *testing.T) {
 	t.Parallel()
 	n := openNode(t, node.Config{Policy: failing(), Database: pgtest.URL(t)})
