@@ -238,13 +238,17 @@ func (s *Stream) judge(slice Slice, row Row) error {
 
 // pause waits before repeat n+1, and reports whether there should be one: not
 // once a seal was asked for, which goes at once and covers the slice.
-func (s *Stream) pause(n int) bool {
-	delay := time.NewTimer(s.cfg.Policy.retryDelay(n))
-	defer delay.Stop()
+func (s *Stream) pause(n int) bool { return rest(s.cfg.Policy.retryDelay(n), s.shut) }
+
+// rest waits, and reports whether it did so until the end: not if enough is
+// closed before.
+func rest(pause time.Duration, enough <-chan struct{}) bool {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
 	select {
-	case <-delay.C:
+	case <-timer.C:
 		return true
-	case <-s.shut:
+	case <-enough:
 		return false
 	}
 }

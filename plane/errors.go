@@ -35,6 +35,11 @@ var (
 	// ends with it; later ones try again, ever more seldom.
 	ErrBroken = errors.New("store refuses what it should take")
 
+	// ErrBusy says that another session of the database holds a lock on what a call
+	// needs, as a rule the stream's row. The call has changed nothing; try it again
+	// later.
+	ErrBusy = errors.New("another session of the database has it locked")
+
 	// ErrDenied says that authorization refused; package actor.
 	ErrDenied = errors.New("not allowed")
 

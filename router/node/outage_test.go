@@ -56,6 +56,43 @@ func TestAFailedSealIsMadeGoodWhenTheStoreIsBack(t *testing.T) {
 	})
 }
 
+// An application's transaction holds the row for longer than a store's call asks
+// for it.
+func TestACloseWaitsForALockedRow(t *testing.T) {
+	t.Parallel()
+	policy := plane.DefaultPolicy()
+	policy.Retries = 0
+	n := openNode(t, node.Config{Database: pgtest.URL(t), Policy: policy})
+	n.open("m1")
+	r := n.reads("m1", "")
+	n.push("m1", 0, "abc")
+	n.flush("m1")
+	release := n.exclusively("BEGIN; SELECT FROM rillkeep.streams WHERE id = 'm1' FOR UPDATE", "ROLLBACK")
+	closed := make(chan answer, 1)
+	go func() {
+		a, err := n.try(context.WithoutCancel(t.Context()), http.MethodPost, path("m1", "close"), "")
+		if err != nil {
+			t.Error(err)
+		}
+		closed <- a
+	}()
+	select {
+	case a := <-closed:
+		t.Errorf("close answered %d %s while the row was locked", a.status, a.body)
+		release()
+		return
+	case <-time.After(3 * time.Second):
+		release()
+	}
+	if a := <-closed; a.status != http.StatusOK {
+		t.Errorf("close answered %d %s", a.status, a.body)
+	}
+	if err := r.rest(); err != nil || r.end.Status != plane.StatusComplete {
+		t.Errorf("the reader was told %+v, %v", r.end, err)
+	}
+	wantEnding(t, n, "m1", plane.StatusComplete, "abc")
+}
+
 // An application may delete the row of a stream that goes on.
 func TestADeletedRowFreesItsStream(t *testing.T) {
 	t.Parallel()
