@@ -49,9 +49,10 @@ import (
 // not it ever was a stream.
 type Store struct {
 	pool  *pgxpool.Pool
-	table string // the message table, with its schema
-	has   Tables // which columns there are
-	key   found  // the message table's key
+	reads pg.Reads // of the pool
+	table string   // the message table, with its schema
+	has   Tables   // which columns there are
+	key   found    // the message table's key
 	stmt  statements
 	name  pg.Name
 	calls rows.Calls // the pool itself knows those under way that use it
@@ -102,7 +103,7 @@ func newStore(ctx context.Context, pool *pgxpool.Pool, direct *pgx.ConnConfig, t
 		return nil, pg.Failed(ctx, err, "open tables of the application")
 	}
 	return &Store{
-		pool: pool, table: l.message.sql(), has: t, key: l.message.columns[t.Key], stmt: l.statements(),
+		pool: pool, reads: pg.NewReads(pool), table: l.message.sql(), has: t, key: l.message.columns[t.Key], stmt: l.statements(),
 		name: pg.NewName(direct), doubts: make(map[string]doubt),
 	}, nil
 }
