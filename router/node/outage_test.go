@@ -93,6 +93,34 @@ func TestACloseWaitsForALockedRow(t *testing.T) {
 	wantEnding(t, n, "m1", plane.StatusComplete, "abc")
 }
 
+// Rows of a text that are gone don't come back: nobody waits for them.
+func TestAHoleEndsItsReader(t *testing.T) {
+	t.Parallel()
+	log := &record{}
+	n := openNode(t, node.Config{Database: pgtest.URL(t), Logger: log.logger(), Limits: router.Limits{DurablePoll: 100 * time.Millisecond}})
+	n.open("m1")
+	n.push("m1", 0, "abc")
+	n.flush("m1")
+	r := n.reads("m1", "plane=durable")
+	if err := r.until(3); err != nil {
+		t.Fatal(err)
+	}
+	pgtest.Exec(t, n.cfg.Database, "UPDATE rillkeep.streams SET seq = 6, status = 'interrupted'")
+	if err := r.rest(); err != nil || r.end.Kind != plane.KindAbsent || r.pos != 3 {
+		t.Errorf("the reader was told %+v at %d, %v", r.end, r.pos, err)
+	}
+	if said := log.String(); !strings.Contains(said, "text is missing in the store") {
+		t.Errorf("the log says %s", said)
+	}
+	n.push("m1", 3, "x")
+	wantError(t, "flush", n.do(http.MethodPost, path("m1", "flush"), ""), http.StatusConflict, "fenced")
+	await(t, "the stream is not here", n.retired)
+	for what, accept := range map[string]string{"snapshot": "application/json", "read": "text/event-stream"} {
+		a := n.do(http.MethodGet, path("m1")+"?plane=durable", "", "Accept", accept)
+		wantError(t, what, a, http.StatusInternalServerError, "internal")
+	}
+}
+
 // An application may delete the row of a stream that goes on.
 func TestADeletedRowFreesItsStream(t *testing.T) {
 	t.Parallel()
