@@ -73,6 +73,14 @@ var deviations = map[string]deviation{
 		"a seal that did not reach the store ends readers as interrupted (W18)",
 		func(e *expectation) { e.sub("r", interrupted) },
 	},
+	"seal/row-deleted-before-checkpoint": {
+		"a row that neither a write nor its reading back finds is gone (W20): the first round says so, " +
+			"and the stream ends here",
+		func(e *expectation) {
+			e.sub("r", func(s *subscription) { s.Frames, s.Done = append(s.Frames, frame{Type: "stale"}), true })
+			e.CheckpointErrors = e.CheckpointErrors[:1]
+		},
+	},
 	"linger/failed-seal-joinable": {
 		"a seal that did not reach the store ends readers as interrupted (W18), and the stream stays until it does (L)",
 		func(e *expectation) {

@@ -1,6 +1,7 @@
 package actor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -41,26 +42,53 @@ func (y *System) resealLater(a *activation, s *plane.Stream, delay time.Duration
 	})
 }
 
-// giveBackLater gives back the claim of an open that failed without an answer,
-// unless the name is opened again, which takes the claim over.
-func (y *System) giveBackLater(claim plane.Claim, delay time.Duration) {
+// The statement of an open that failed without an answer may still be on its way
+// to the database, and make its claim long after a look found none.
+const (
+	lateness = time.Minute // how long after its deadline
+	maxLate  = 4096        // how many are waited for; of others the first look is the last
+)
+
+// unanswered is the claim of an open that failed without an answer.
+type unanswered struct {
+	claim plane.Claim
+	until time.Time // then a claim that is not there never will be
+}
+
+// giveBack gives back the claim of an open that failed without an answer, unless
+// the name is opened again, which takes the claim over.
+func (y *System) giveBack(claim plane.Claim) {
+	deadline := cmp.Or(y.cfg.Plane.Policy, plane.DefaultPolicy()).StoreTimeout
+	u := unanswered{plane.Claim{ID: claim.ID, Node: claim.Node}, time.Now().Add(deadline + lateness)}
+	if y.unanswered.Add(1) > maxLate {
+		u.until = time.Now()
+	}
+	y.giveBackLater(u, y.cfg.Repair)
+}
+
+func (y *System) giveBackLater(u unanswered, delay time.Duration) {
 	time.AfterFunc(jitter(delay), func() {
-		a, err := y.reserve(claim.ID, false)
-		if err != nil {
-			if errors.Is(err, plane.ErrFull) {
-				y.giveBackLater(claim, next(delay))
-			}
+		if y.tryGiveBack(u) {
+			y.unanswered.Add(-1)
 			return
 		}
-		defer y.opening.Done()
-		err = plane.GiveBack(context.Background(), y.cfg.Plane, claim)
-		y.mu.Lock()
-		delete(y.active, claim.ID)
-		y.live--
-		close(a.decided)
-		y.mu.Unlock()
-		if err != nil {
-			y.giveBackLater(claim, next(delay))
-		}
+		y.giveBackLater(u, next(delay))
 	})
+}
+
+// tryGiveBack reports whether nothing is left to do.
+func (y *System) tryGiveBack(u unanswered) bool {
+	late := !time.Now().Before(u.until)
+	a, err := y.reserve(u.claim.ID, false)
+	if err != nil {
+		return !errors.Is(err, plane.ErrFull)
+	}
+	defer y.opening.Done()
+	settled, err := plane.GiveBack(context.Background(), y.cfg.Plane, u.claim)
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	delete(y.active, u.claim.ID)
+	y.live--
+	close(a.decided)
+	return settled || err == nil && late
 }

@@ -62,6 +62,8 @@ type System struct {
 	drain    context.CancelFunc
 	pressed  atomic.Bool // relief is on its way
 
+	unanswered atomic.Int64 // opens whose claims are to be given back
+
 	relieving sync.Mutex // held by who gives text up
 
 	mu        sync.Mutex // guards below
@@ -147,7 +149,7 @@ func (y *System) Open(ctx context.Context, claim plane.Claim) (*plane.Stream, er
 	y.mu.Unlock()
 
 	if err != nil && !plane.Refused(err) {
-		y.giveBackLater(claim, y.cfg.Repair)
+		y.giveBack(claim)
 	}
 	switch {
 	case overtaken && err == nil: // won, but nobody will serve it: give it back

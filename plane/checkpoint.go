@@ -166,9 +166,9 @@ func (s *Stream) round(slice Slice, retries int) {
 			break
 		}
 	}
-	if out.err != nil && !out.known {
+	if out.err != nil && !out.known && !errors.Is(out.err, ErrFenced) {
 		// The last word on a failed round: a commit whose answer was lost counts.
-		if out.row, out.known = s.readBack(); out.known {
+		if out.row, out.known, out.err = s.readBack(out.err); out.known {
 			if judged := s.judge(slice, out.row); errors.Is(judged, ErrFenced) {
 				out.err = judged
 			}
@@ -189,7 +189,7 @@ func (s *Stream) attempt(slice Slice) outcome {
 	row, err := s.cfg.Store.Append(ctx, slice)
 	out := outcome{row: row, known: err == nil, err: err}
 	if err != nil {
-		out.row, out.known = s.readBack()
+		out.row, out.known, out.err = s.readBack(err)
 	}
 	if !out.known {
 		return out
@@ -200,11 +200,17 @@ func (s *Stream) attempt(slice Slice) outcome {
 	return out
 }
 
-func (s *Stream) readBack() (Row, bool) {
+// readBack asks what the store holds after a write that failed with cause, and
+// returns what is to be said of it. A row that neither finds is gone: whoever
+// deleted it has the stream now.
+func (s *Stream) readBack(cause error) (row Row, known bool, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.Policy.StoreTimeout)
 	defer cancel()
-	row, err := s.cfg.Store.Read(ctx, s.id)
-	return row, err == nil
+	row, err = s.cfg.Store.Read(ctx, s.id)
+	if errors.Is(err, ErrNotFound) && errors.Is(cause, ErrNotFound) {
+		cause = fmt.Errorf("%w: its row is gone: %w", ErrFenced, cause)
+	}
+	return row, err == nil, cause
 }
 
 // judge says what a row means for the slice that was to end up in it: nil if it
@@ -232,13 +238,17 @@ func (s *Stream) judge(slice Slice, row Row) error {
 
 // pause waits before repeat n+1, and reports whether there should be one: not
 // once a seal was asked for, which goes at once and covers the slice.
-func (s *Stream) pause(n int) bool {
-	delay := time.NewTimer(s.cfg.Policy.retryDelay(n))
-	defer delay.Stop()
+func (s *Stream) pause(n int) bool { return rest(s.cfg.Policy.retryDelay(n), s.shut) }
+
+// rest waits, and reports whether it did so until the end: not if enough is
+// closed before.
+func rest(pause time.Duration, enough <-chan struct{}) bool {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
 	select {
-	case <-delay.C:
+	case <-timer.C:
 		return true
-	case <-s.shut:
+	case <-enough:
 		return false
 	}
 }

@@ -221,21 +221,68 @@ func TestAStoreThatIsDownIsAskedAtABackedOffPace(t *testing.T) {
 	})
 }
 
-func TestARowThatIsGoneIsAFailureLikeAnother(t *testing.T) {
+// Nobody writes to a row that is gone, and it never comes back by itself.
+func TestADeletedRowEndsTheStreamHere(t *testing.T) {
+	for _, noticedBy := range []string{"checkpoint", "flush", "close"} {
+		t.Run("noticed by a "+noticedBy, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newScene(t, nil)
+				c := s.Join(0)
+				defer c.Close()
+				s.push("abc")
+				wantAnswer(t, "flush", s.flushed(), nil)
+				s.push("tail")
+				s.store.Delete("m1")
+				switch noticedBy {
+				case "checkpoint":
+					s.after(750 * time.Millisecond)
+				case "flush":
+					wantAnswer(t, "flush", s.flushed(), plane.ErrNotFound)
+				case "close":
+					wantAnswer(t, "close", s.closed(), plane.ErrNotFound)
+				}
+				for what, err := range map[string]error{
+					"push":  s.Push(s.ctx, "x"),
+					"flush": <-s.flushed(),
+					"close": <-s.closed(),
+				} {
+					if !errors.Is(err, plane.ErrFenced) || !errors.Is(err, plane.ErrNotFound) {
+						t.Errorf("%s answered %v", what, err)
+					}
+				}
+				if failed := s.failures(); len(failed) != 1 || failed[0].Attempts != 1 {
+					t.Errorf("reported %+v", failed)
+				}
+				if got := take(c); got.last.Kind != plane.KindStale {
+					t.Errorf("a reader was told %+v", got.last)
+				}
+				if len(s.ended) != 1 || s.ended[0].Seq != 3 || !errors.Is(s.ended[0].Err, plane.ErrFenced) {
+					t.Errorf("the hook was told %+v", s.ended)
+				}
+				calls := len(s.store.Calls())
+				s.after(time.Hour)
+				if n := len(s.store.Calls()); n != calls {
+					t.Errorf("%d more calls of the store", n-calls)
+				}
+			})
+		})
+	}
+}
+
+// A row that can't be read back need not be gone.
+func TestARowThatIsMissedOnceIsLookedForAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil)
-		s.store.Delete("m1")
 		s.push("abc")
-		s.after(1100 * time.Millisecond)
-		if failed := s.failures(); len(failed) != 1 || !errors.Is(failed[0].Err, plane.ErrNotFound) {
-			t.Errorf("reported %+v", failed)
-		}
-		flush := s.flushed()
-		s.after(350 * time.Millisecond)
-		wantAnswer(t, "flush", flush, plane.ErrNotFound)
-		s.push("it goes on streaming")
-		if got := s.join(0).text; got != s.pushed {
-			t.Errorf("a reader got %q", got)
+		row, _ := s.store.Row("m1")
+		s.store.Delete("m1")
+		s.store.FailReads(1)
+		s.after(750 * time.Millisecond)
+		s.store.Edit("m1", func(r *storetest.Row) { *r = row })
+		s.after(50 * time.Millisecond)
+		s.wantStored(s.pushed)
+		if st := s.State(); st.Over || st.Durable != 3 {
+			t.Errorf("the stream is %+v", st)
 		}
 	})
 }

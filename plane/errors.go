@@ -19,7 +19,7 @@ var (
 
 	// Answers to a producer.
 	ErrClosed   = errors.New("stream is closed")
-	ErrFenced   = errors.New("stream is owned by another") // the row's token is not ours any more
+	ErrFenced   = errors.New("stream is owned by another") // the row's token is not ours any more, or the row is gone: then ErrNotFound, too
 	ErrGap      = errors.New("append starts past the end of the text")
 	ErrConflict = errors.New("append overlaps other text")
 	ErrCut      = errors.New("append with an offset ends inside a character")
@@ -34,6 +34,11 @@ var (
 	// it again: a constraint that somebody added, a right that is missing. A round
 	// ends with it; later ones try again, ever more seldom.
 	ErrBroken = errors.New("store refuses what it should take")
+
+	// ErrBusy says that another session of the database holds a lock on what a call
+	// needs, as a rule the stream's row. The call has changed nothing; try it again
+	// later.
+	ErrBusy = errors.New("another session of the database has it locked")
 
 	// ErrDenied says that authorization refused; package actor.
 	ErrDenied = errors.New("not allowed")

@@ -18,6 +18,11 @@ type Policy struct {
 	// Interval after the first failed round, then doubled, with jitter.
 	MaxBackoff time.Duration
 
+	// SealPatience is how long a seal asks again, beyond Retries, for a row that
+	// another session has locked (ErrBusy), before readers are told that the
+	// stream was interrupted.
+	SealPatience time.Duration
+
 	StoreTimeout   time.Duration // deadline of one store call
 	MaxSlice       int64         // units in one checkpoint
 	MaxOutstanding int64         // units that may wait for the store before Push does
@@ -40,6 +45,7 @@ func DefaultPolicy() Policy {
 		Retries:        3,
 		RetryDelay:     50 * time.Millisecond,
 		MaxBackoff:     30 * time.Second,
+		SealPatience:   30 * time.Second,
 		StoreTimeout:   10 * time.Second,
 		MaxSlice:       256 << 10,
 		MaxOutstanding: 1 << 20,
@@ -62,6 +68,7 @@ func (p Policy) validate() error {
 		{"Retries", p.Retries >= 0, "0 or more"},
 		{"RetryDelay", p.RetryDelay > 0, "more than 0"},
 		{"MaxBackoff", p.MaxBackoff > 0, "more than 0"},
+		{"SealPatience", p.SealPatience >= 0, "0 or more"},
 		{"StoreTimeout", p.StoreTimeout > 0, "more than 0"},
 		{"MaxSlice", p.MaxSlice >= 2, "at least 2, one character"},
 		{"MaxOutstanding", p.MaxOutstanding >= 1, "at least 1"},

@@ -19,6 +19,7 @@ func TestDefaultsAreTheDocumentedOnes(t *testing.T) {
 		Retries:        3,
 		RetryDelay:     50 * time.Millisecond, // then 100 and 200 ms
 		MaxBackoff:     30 * time.Second,
+		SealPatience:   30 * time.Second,
 		StoreTimeout:   10 * time.Second,
 		MaxSlice:       262_144,
 		MaxOutstanding: 1_048_576,

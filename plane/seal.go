@@ -23,13 +23,15 @@ type ending struct {
 	replaced int64 // characters that never found their other half
 	resolved bool
 	done     chan struct{} // closed when Ending is what happened
+	left     chan struct{} // closed when the stream is abandoned: no repeat waits any longer; then nil
 }
 
 // Close seals the stream: cancelled if it was asked to stop, else complete. The
 // first of Close, Fail and Interrupt decides; every later call answers the
 // same, once it is known. ctx bounds the wait, not the seal.
 //
-// If the seal can't reach the store, the error is a ShortError, and readers are
+// If the seal can't reach the store (a row that somebody else has locked is waited
+// for, see Policy.SealPatience), the error is a ShortError, and readers are
 // told that the stream was interrupted at its durable length.
 func (s *Stream) Close(ctx context.Context) (Ending, error) {
 	return s.seal(ctx, Ending{Status: StatusComplete})
@@ -74,7 +76,7 @@ func (s *Stream) beginSeal(wanted Ending) {
 	}
 	before := s.in.replaced
 	s.produce(s.in.flush())
-	s.ending = &ending{Ending: wanted, replaced: s.in.replaced - before, done: make(chan struct{})}
+	s.ending = &ending{Ending: wanted, replaced: s.in.replaced - before, done: make(chan struct{}), left: make(chan struct{})}
 	s.takeNoMore(ErrClosed)
 	if !s.inFlight {
 		s.startSeal()
@@ -101,17 +103,32 @@ func (s *Stream) takeNoMore(why error) {
 // startSeal writes the end. s.mu is held, and no round is in flight.
 func (s *Stream) startSeal() {
 	s.inFlight = true
-	seal := s.sealAs(s.ending.Ending)
-	s.tasks.Go(func() { s.runSeal(seal) })
+	seal, left := s.sealAs(s.ending.Ending), s.ending.left
+	s.tasks.Go(func() { s.runSeal(seal, left) })
 }
 
-func (s *Stream) runSeal(seal Seal) {
-	began := time.Now()
+// maxSealPause bounds the pause before a row that is locked is asked for again.
+const maxSealPause = time.Second
+
+func (s *Stream) runSeal(seal Seal, left <-chan struct{}) {
+	began, p := time.Now(), s.cfg.Policy
 	var out outcome
-	out.attempts, _ = s.cfg.Policy.repeat(context.Background(), func() error {
+	for attempts, failed := 1, 0; ; attempts++ {
 		out = s.attemptSeal(seal)
-		return out.err
-	}, final)
+		out.attempts = attempts
+		if out.err == nil || final(out.err) {
+			break
+		}
+		pause := p.retryDelay(failed)
+		if errors.Is(out.err, ErrBusy) && time.Since(began) < p.SealPatience {
+			pause = min(p.retryDelay(attempts-1), maxSealPause)
+		} else if failed++; failed > p.Retries {
+			break
+		}
+		if !rest(pause, left) {
+			break
+		}
+	}
 	out.took = time.Since(began)
 	s.settleSeal(seal, out)
 }
@@ -124,7 +141,7 @@ func (s *Stream) attemptSeal(seal Seal) outcome {
 	row, err := s.cfg.Store.Seal(ctx, seal)
 	out := outcome{row: row, known: err == nil, err: err}
 	if err != nil {
-		out.row, out.known = s.readBack()
+		out.row, out.known, out.err = s.readBack(err)
 	}
 	if !out.known {
 		return out
@@ -171,7 +188,7 @@ func (s *Stream) settleSeal(seal Seal, out outcome) {
 // Reseal tries once more to write the end of a stream whose seal did not reach
 // the store, so that its row does not say streaming for ever (L): interrupted,
 // with all that was produced. It answers nil if the row has ended, and ErrFenced
-// if it is another's.
+// if it is another's or gone.
 func (s *Stream) Reseal() error {
 	s.mu.Lock()
 	if e := s.ending; s.retired || e == nil || !e.resolved || e.Err == nil || s.inFlight {
@@ -214,7 +231,7 @@ func (s *Stream) finish(e Ending) {
 	s.resolve(e)
 }
 
-// standDown ends a stream whose row is another's: its readers read the durable
+// standDown ends a stream whose row is another's, or gone: its readers read the durable
 // plane, its producer is told, and nothing more is written. s.mu is held.
 func (s *Stream) standDown(why error) {
 	s.takeNoMore(why)
@@ -278,6 +295,10 @@ func (s *Stream) Abandon(ctx context.Context) error {
 	s.mu.Lock()
 	if s.over == nil {
 		s.takeNoMore(ErrClosed)
+	}
+	if e := s.ending; e != nil && e.left != nil {
+		close(e.left)
+		e.left = nil
 	}
 	s.terminate(Frame{Kind: KindAbsent})
 	s.answer(s.text.end(), ErrClosed)

@@ -80,28 +80,36 @@ func Open(ctx context.Context, cfg Config, claim Claim) (*Stream, error) {
 }
 
 // GiveBack sees to an Open that failed without an answer: if claim.Node holds the
-// row all the same, which nobody will fill, it is sealed interrupted (L). It
-// answers nil once the row is known not to be held so.
-func GiveBack(ctx context.Context, cfg Config, claim Claim) error {
-	cfg, err := cfg.resolve()
+// row all the same, which nobody will fill, it is sealed interrupted (L). Where
+// nobody has claimed the row, or there is none, that is not settled: the statement
+// may still be on its way. It is settled once the row can't be claim.Node's any
+// more.
+func GiveBack(ctx context.Context, cfg Config, claim Claim) (settled bool, err error) {
+	cfg, err = cfg.resolve()
 	if err != nil {
-		return err
+		return false, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, cfg.Policy.StoreTimeout)
 	defer cancel()
 	row, err := cfg.Store.Read(ctx, claim.ID)
 	switch {
-	case errors.Is(err, ErrNotFound), errors.Is(err, ErrNoReadBack):
-		return nil
+	case errors.Is(err, ErrNoReadBack):
+		return true, nil
+	case errors.Is(err, ErrNotFound):
+		return false, nil
 	case err != nil:
-		return fmt.Errorf("give back claim: %w", err)
-	case row.Status != StatusStreaming || row.Seq != 0 || !strings.HasPrefix(row.Token, claim.Node+"/"):
-		return nil
+		return false, fmt.Errorf("give back claim: %w", err)
+	case row.Status.Ended() || row.Seq != 0:
+		return true, nil
+	case row.Status != StatusStreaming:
+		return false, nil
+	case !strings.HasPrefix(row.Token, claim.Node+"/"):
+		return true, nil
 	}
 	if _, err = cfg.Store.Seal(ctx, Seal{ID: claim.ID, Token: row.Token, Status: StatusInterrupted}); err != nil {
-		return fmt.Errorf("give back claim: %w", err)
+		return false, fmt.Errorf("give back claim: %w", err)
 	}
-	return nil
+	return true, nil
 }
 
 func newStream(cfg *Config, id string, row Row) *Stream {

@@ -3,6 +3,7 @@ package router
 import (
 	"context"
 	"errors"
+	"log/slog"
 
 	"rillkeep.dev/rillkeep/plane"
 	"rillkeep.dev/rillkeep/router/sse"
@@ -108,6 +109,11 @@ func (d *durableSource) end() {
 	case err == nil:
 		d.take(page)
 	case errors.Is(err, plane.ErrNotFound):
+		d.queue = append(d.queue, plane.Frame{Kind: plane.KindAbsent})
+		d.done = true
+	case isHole(err): // exactness can't be kept (S)
+		d.router.log.LogAttrs(d.ctx, slog.LevelError, "text is missing in the store",
+			slog.String("streamId", d.id), slog.Any("error", err))
 		d.queue = append(d.queue, plane.Frame{Kind: plane.KindAbsent})
 		d.done = true
 	default: // the store is down: the reader waits for it

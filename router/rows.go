@@ -49,10 +49,17 @@ func unavailable(err error) error {
 	switch {
 	case errors.Is(err, store.ErrNoCancel):
 		return wire.Detail(wire.ErrUnsupported, "the message table has no column for cancel; ask the stream's producer to stop")
-	case err == nil, errors.Is(err, plane.ErrNotFound):
+	case err == nil, errors.Is(err, plane.ErrNotFound), isHole(err):
 		return err
 	case errors.Is(err, store.ErrNoLease):
 		return wire.Detail(wire.ErrUnavailable, "the node has lost its lease on the database, and writes nothing until it is renewed; try again, or another node")
 	}
 	return fmt.Errorf("%w: %w", wire.ErrUnavailable, err)
+}
+
+// isHole reports whether a text lacks some of its rows, which trying again does not
+// bring back.
+func isHole(err error) bool {
+	_, hole := errors.AsType[*plane.HoleError](err)
+	return hole
 }

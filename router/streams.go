@@ -1,6 +1,7 @@
 package router
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -222,10 +223,10 @@ func (r *Router) list(c echo.Context) error {
 	limit := store.DefaultList
 	if given := c.QueryParam("limit"); given != "" {
 		n, err := strconv.Atoi(given)
-		if err != nil || n < 1 {
+		if err != nil || n < 1 || n > maxList {
 			return wire.Detail(wire.ErrBadRequest, "limit is a number from 1 to %d", maxList)
 		}
-		limit = min(n, maxList)
+		limit = n
 	}
 	status := plane.Status(c.QueryParam("status"))
 	if status != "" && status != plane.StatusPending && status != plane.StatusStreaming && !status.Ended() {
@@ -310,7 +311,8 @@ func (r *Router) durableText(ctx context.Context, id string, to int64) (string, 
 	return text.String(), page, nil
 }
 
-// decode reads a small optional JSON body.
+// decode reads a small optional JSON body. A member that the call does not know is
+// refused: one that was misspelt would be taken for its default.
 func (r *Router) decode(c echo.Context, into any) error {
 	body, err := r.body(c, maxBody)
 	if err != nil || len(body) == 0 {
@@ -319,7 +321,13 @@ func (r *Router) decode(c echo.Context, into any) error {
 	if !utf8.Valid(body) {
 		return wire.Detail(wire.ErrBadRequest, "the body is not UTF-8")
 	}
-	if err := json.Unmarshal(body, into); err != nil {
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.DisallowUnknownFields()
+	err = d.Decode(into)
+	if err == nil && len(bytes.TrimSpace(body[d.InputOffset():])) > 0 {
+		err = errors.New("more follows it")
+	}
+	if err != nil {
 		return wire.Detail(wire.ErrBadRequest, "the body is not the JSON that this call takes: %v", err)
 	}
 	return nil

@@ -26,7 +26,7 @@ var (
 
 	// ErrBusy says that another session holds a lock on what a call needs, as a
 	// rule the stream's row. The call has changed nothing; try it again later.
-	ErrBusy = errors.New("another session of the database has it locked")
+	ErrBusy = plane.ErrBusy
 
 	// ErrNoCancel says that the tables have no place for the cancel flag. Tables of
 	// an application's need not have one.

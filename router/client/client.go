@@ -125,7 +125,7 @@ type Query struct {
 	Status string // only those of this plane.Status; "" means any
 	Prefix string // only those whose id begins so
 	After  string // only those whose id is greater: the Next of the page before
-	Limit  int    // streams in a page, 100 if 0; a node has a limit of its own
+	Limit  int    // streams in a page, at most 999; 0 means 100
 }
 
 // List returns a page of streams, ordered by id.

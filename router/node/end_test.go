@@ -195,6 +195,7 @@ func TestASealThatIsNotUnderstoodSealsNothing(t *testing.T) {
 	for _, c := range [][2]string{
 		{"close", `{"status":"cancelled"}`}, {"close", `{"status":"streaming"}`}, {"close", `{"status":"error"}`},
 		{"close", `{"status":7}`}, {"close", `[]`}, {"close", `{`}, {"close", `x`}, {"fail", `{"error":7}`}, {"fail", `"x"`},
+		{"close", `{"staus":"interrupted"}`}, {"close", `{"status":"complete"}{}`}, {"fail", `{"message":"x"}`},
 	} {
 		wantError(t, c[0]+" "+c[1], n.do(http.MethodPost, path("m1", c[0]), c[1]), http.StatusBadRequest, "bad_request")
 	}

@@ -37,7 +37,7 @@ func TestLimitsAreThoseOfTheREADME(t *testing.T) {
 	}
 	policy := plane.Policy{
 		Units: 512, Interval: 750 * time.Millisecond, Retries: 3, RetryDelay: 50 * time.Millisecond, MaxBackoff: 30 * time.Second,
-		StoreTimeout: 10 * time.Second, MaxSlice: 256 << 10, MaxOutstanding: 1 << 20, MaxUnits: 16 << 20, CancelGrace: 2 * time.Second,
+		SealPatience: 30 * time.Second, StoreTimeout: 10 * time.Second, MaxSlice: 256 << 10, MaxOutstanding: 1 << 20, MaxUnits: 16 << 20, CancelGrace: 2 * time.Second,
 	}
 	if diff := cmp.Diff(policy, plane.DefaultPolicy()); diff != "" {
 		t.Errorf("policy (-want +got):\n%s", diff)
@@ -54,6 +54,7 @@ func TestLimitsAreThoseOfTheREADME(t *testing.T) {
 		"| checkpoint | 512 units outstanding, or 750 ms after",
 		"| one checkpoint | at most 256 Ki units;",
 		"| a failing store | 3 repeats after 50, 100, 200 ms; then one attempt a step, 750 ms doubling to 30 s |",
+		"| a close whose row somebody else has locked | asks again for 30 s |",
 		"| text waiting for the store | 1 Mi units,",
 		"| length of a stream | 16 Mi units |",
 		"| streams in memory on a node | 250,000 |",

@@ -56,6 +56,91 @@ func TestAFailedSealIsMadeGoodWhenTheStoreIsBack(t *testing.T) {
 	})
 }
 
+// An application's transaction holds the row for longer than a store's call asks
+// for it.
+func TestACloseWaitsForALockedRow(t *testing.T) {
+	t.Parallel()
+	policy := plane.DefaultPolicy()
+	policy.Retries = 0
+	n := openNode(t, node.Config{Database: pgtest.URL(t), Policy: policy})
+	n.open("m1")
+	r := n.reads("m1", "")
+	n.push("m1", 0, "abc")
+	n.flush("m1")
+	release := n.exclusively("BEGIN; SELECT FROM rillkeep.streams WHERE id = 'm1' FOR UPDATE", "ROLLBACK")
+	closed := make(chan answer, 1)
+	go func() {
+		a, err := n.try(context.WithoutCancel(t.Context()), http.MethodPost, path("m1", "close"), "")
+		if err != nil {
+			t.Error(err)
+		}
+		closed <- a
+	}()
+	select {
+	case a := <-closed:
+		t.Errorf("close answered %d %s while the row was locked", a.status, a.body)
+		release()
+		return
+	case <-time.After(3 * time.Second):
+		release()
+	}
+	if a := <-closed; a.status != http.StatusOK {
+		t.Errorf("close answered %d %s", a.status, a.body)
+	}
+	if err := r.rest(); err != nil || r.end.Status != plane.StatusComplete {
+		t.Errorf("the reader was told %+v, %v", r.end, err)
+	}
+	wantEnding(t, n, "m1", plane.StatusComplete, "abc")
+}
+
+// Rows of a text that are gone don't come back: nobody waits for them.
+func TestAHoleEndsItsReader(t *testing.T) {
+	t.Parallel()
+	log := &record{}
+	n := openNode(t, node.Config{Database: pgtest.URL(t), Logger: log.logger(), Limits: router.Limits{DurablePoll: 100 * time.Millisecond}})
+	n.open("m1")
+	n.push("m1", 0, "abc")
+	n.flush("m1")
+	r := n.reads("m1", "plane=durable")
+	if err := r.until(3); err != nil {
+		t.Fatal(err)
+	}
+	pgtest.Exec(t, n.cfg.Database, "UPDATE rillkeep.streams SET seq = 6, status = 'interrupted'")
+	if err := r.rest(); err != nil || r.end.Kind != plane.KindAbsent || r.pos != 3 {
+		t.Errorf("the reader was told %+v at %d, %v", r.end, r.pos, err)
+	}
+	if said := log.String(); !strings.Contains(said, "text is missing in the store") {
+		t.Errorf("the log says %s", said)
+	}
+	n.push("m1", 3, "x")
+	wantError(t, "flush", n.do(http.MethodPost, path("m1", "flush"), ""), http.StatusConflict, "fenced")
+	await(t, "the stream is not here", n.retired)
+	for what, accept := range map[string]string{"snapshot": "application/json", "read": "text/event-stream"} {
+		a := n.do(http.MethodGet, path("m1")+"?plane=durable", "", "Accept", accept)
+		wantError(t, what, a, http.StatusInternalServerError, "internal")
+	}
+}
+
+// An application may delete the row of a stream that goes on.
+func TestADeletedRowFreesItsStream(t *testing.T) {
+	t.Parallel()
+	n := openNode(t, node.Config{Database: pgtest.URL(t), Linger: 100 * time.Millisecond})
+	for _, noticedBy := range []string{"flush", "close"} {
+		n.open("m1")
+		r := n.reads("m1", "")
+		n.push("m1", 0, "abc")
+		n.flush("m1")
+		n.push("m1", 3, "def")
+		pgtest.Exec(t, n.cfg.Database, "DELETE FROM rillkeep.streams; DELETE FROM rillkeep.chunks")
+		wantError(t, noticedBy, n.do(http.MethodPost, path("m1", noticedBy), ""), http.StatusNotFound, "not_found")
+		wantError(t, "append", n.do(http.MethodPost, path("m1", "append")+"?from=6", `{"text":"x"}`), http.StatusNotFound, "not_found")
+		if err := r.rest(); err != nil || r.end.Kind != plane.KindAbsent {
+			t.Errorf("the reader was told %+v, %v", r.end, err)
+		}
+		await(t, "the name is free", n.retired)
+	}
+}
+
 func TestTextThatWasLostIsNotContinuedByOther(t *testing.T) {
 	t.Parallel()
 	n := openNode(t, node.Config{Policy: failing(), Database: pgtest.URL(t)})

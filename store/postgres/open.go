@@ -6,7 +6,8 @@
 // answers store.ErrBusy, an append within 20 ms, what else writes within a second,
 // and keeps no connection meanwhile.
 //
-// Beside its pool a store has connections of its own: from the first Interrupt on
+// Get, List and Text share all connections of the pool but three, so that checkpoints
+// don't wait behind readers. Beside its pool a store has connections of its own: from the first Interrupt on
 // one whose session holds the node's name, from the first Renew on one for the
 // node's lease, and one that listens to the change feed. A pooler that gives
 // sessions away between transactions, such as PgBouncer, may carry all but the
@@ -51,6 +52,7 @@ const maxName = 63
 // Store is a store.Store in PostgreSQL.
 type Store struct {
 	pool    *pgxpool.Pool
+	reads   pg.Reads // of the pool
 	schema  string
 	named   *strings.Replacer // puts the schema's name into SQL
 	stmt    statements
@@ -91,7 +93,7 @@ func openMigrated(ctx context.Context, url string, cfg Config) (*Store, Migratio
 	if pooled && cfg.DirectURL == "" {
 		direct = nil
 	}
-	s := &Store{pool: pool, schema: cmp.Or(cfg.Schema, "rillkeep"), name: pg.NewName(direct)}
+	s := &Store{pool: pool, reads: pg.NewReads(pool), schema: cmp.Or(cfg.Schema, "rillkeep"), name: pg.NewName(direct)}
 	s.feed = pg.NewFeed(pool, direct, s.schema)
 	s.leases = pg.NewLeases(pool, s.schema, &s.calls)
 	s.named = pg.Named(s.schema)

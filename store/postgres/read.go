@@ -29,6 +29,10 @@ func (s *Store) row(ctx context.Context, sql string, args ...any) (row plane.Row
 
 // Get answers all of a stream but its text. See store.Store.
 func (s *Store) Get(ctx context.Context, id string) (store.Stream, error) {
+	if err := s.reads.Begin(ctx); err != nil {
+		return store.Stream{}, failed(ctx, err, "get %q", id)
+	}
+	defer s.reads.End()
 	stream, err := scanStream(s.pool.QueryRow(ctx, s.stmt.get, id))
 	if err != nil {
 		return store.Stream{}, failed(ctx, err, "get %q", id)
@@ -42,6 +46,10 @@ func (s *Store) List(ctx context.Context, q store.Query) ([]store.Stream, error)
 	if err != nil {
 		return nil, err
 	}
+	if err := s.reads.Begin(ctx); err != nil {
+		return nil, failed(ctx, err, "list streams")
+	}
+	defer s.reads.End()
 	found, err := s.pool.Query(ctx, s.stmt.list+where, args...)
 	if err != nil {
 		return nil, failed(ctx, err, "list streams")
@@ -73,6 +81,10 @@ func scanStream(from pgx.Row) (s store.Stream, err error) {
 // Text answers a page of durable text, by one statement and so of one snapshot.
 // See store.Store.
 func (s *Store) Text(ctx context.Context, id string, from, limit int64) (store.Page, error) {
+	if err := s.reads.Begin(ctx); err != nil {
+		return store.Page{}, failed(ctx, err, "read text of %q", id)
+	}
+	defer s.reads.End()
 	from, limit = rows.Window(from, limit)
 	var (
 		row      plane.Row

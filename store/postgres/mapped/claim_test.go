@@ -175,7 +175,7 @@ func TestWithoutAHostColumnAnOpenThatFailedCanBeGivenBack(t *testing.T) {
 				row, _ := app.Row("s")
 				want = row.Status
 			}
-			if err := plane.GiveBack(t.Context(), plane.Config{Store: s}, asked); err != nil {
+			if _, err := plane.GiveBack(t.Context(), plane.Config{Store: s}, asked); err != nil {
 				t.Error(err)
 			}
 			if row, _ := app.Row("s"); row.Status != want {

@@ -50,8 +50,9 @@ import (
 // not it ever was a stream.
 type Store struct {
 	pool    *pgxpool.Pool
-	has     Tables // which columns there are
-	key     found  // the message table's key
+	reads   pg.Reads // of the pool
+	has     Tables   // which columns there are
+	key     found    // the message table's key
 	stmt    statements
 	appends *group.Group
 	name    pg.Name
@@ -113,7 +114,7 @@ func newStore(ctx context.Context, pool *pgxpool.Pool, direct *pgx.ConnConfig, t
 		return nil, pg.Failed(ctx, err, "open tables of the application")
 	}
 	s := &Store{
-		pool: pool, has: t, key: l.message.columns[t.Key], stmt: l.statements(),
+		pool: pool, reads: pg.NewReads(pool), has: t, key: l.message.columns[t.Key], stmt: l.statements(),
 		name: pg.NewName(direct), doubts: make(map[string]doubt),
 	}
 	s.feed = pg.NewFeed(pool, direct, channel(l.message))

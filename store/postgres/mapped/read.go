@@ -17,6 +17,10 @@ func (s *Store) Get(ctx context.Context, id string) (store.Stream, error) {
 	if !s.known(id) {
 		return store.Stream{}, pg.Failed(ctx, plane.ErrNotFound, "get %q", id)
 	}
+	if err := s.reads.Begin(ctx); err != nil {
+		return store.Stream{}, pg.Failed(ctx, err, "get %q", id)
+	}
+	defer s.reads.End()
 	stream, err := scanStream(s.pool.QueryRow(ctx, s.stmt.get, id))
 	if err != nil {
 		return store.Stream{}, pg.Failed(ctx, err, "get %q", id)
@@ -30,6 +34,10 @@ func (s *Store) List(ctx context.Context, q store.Query) ([]store.Stream, error)
 		return nil, err
 	}
 	where, args := s.where(q)
+	if err := s.reads.Begin(ctx); err != nil {
+		return nil, pg.Failed(ctx, err, "list streams")
+	}
+	defer s.reads.End()
 	found, err := s.pool.Query(ctx, s.stmt.list+where, args...)
 	if err != nil {
 		return nil, pg.Failed(ctx, err, "list streams")
@@ -102,6 +110,10 @@ func (s *Store) page(ctx context.Context, id string, from, limit int64) (store.P
 	if !s.known(id) {
 		return store.Page{}, plane.ErrNotFound
 	}
+	if err := s.reads.Begin(ctx); err != nil {
+		return store.Page{}, err
+	}
+	defer s.reads.End()
 	from, limit = rows.Window(from, limit)
 	var (
 		row      plane.Row
