@@ -19,12 +19,21 @@ type Node struct {
 	GossipAddr  string // host:port; "" if it has none
 }
 
+// Named is a store whose tables are for several nodes, each of a name of its own.
+type Named interface {
+	// TakeName makes node's name this store's alone until it is closed, as
+	// Interrupt does first; to take it again does nothing. ErrNameInUse if another
+	// has it, plane.ErrConfig if no name can be held by way of the store's URL.
+	TakeName(ctx context.Context, node string) error
+}
+
 // Shared is what a database that several nodes share does for them, beside Store.
 // A lease says that a node runs; all times are by the database's clock. Methods
 // are safe for concurrent use and end when their context does.
 type Shared interface {
 	// Renew makes the node's lease last ttl from now on. No checkpoint can keep a
-	// connection from it.
+	// connection from it. It fails with ErrNameInUse where another has the name
+	// that was taken.
 	Renew(ctx context.Context, node Node, ttl time.Duration) error
 
 	// Release gives up the node's lease; that there is none is no error.

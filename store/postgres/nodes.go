@@ -40,6 +40,9 @@ const leaseKept = time.Hour
 // Renew makes a node's lease last ttl from now on. See store.Shared.
 func (s *Store) Renew(ctx context.Context, node store.Node, ttl time.Duration) error {
 	err := s.calls.Do(func() error {
+		if err := s.name.Hold(ctx); err != nil { // its session may have been lost
+			return err
+		}
 		return s.lease.exec(ctx, s.sql(renewSQL), node.Name, node.Incarnation, node.HTTPAddr, node.GossipAddr, ttl)
 	})
 	if err != nil {

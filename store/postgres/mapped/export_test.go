@@ -75,7 +75,7 @@ func (s *Store) Doubts() int {
 // done, but not answered, what lose says.
 func OpenLosing(tb testing.TB, url string, t Tables, lose func(query []byte) bool) *Store {
 	tb.Helper()
-	pool, _, err := pg.Open(tb.Context(), url)
+	pool, _, err := pg.Open(tb.Context(), url, "")
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -60,30 +60,26 @@ type Store struct {
 	doubts map[string]doubt // claims of a table without tokens, by id
 }
 
-var _ store.Store = (*Store)(nil)
+var (
+	_ store.Store = (*Store)(nil)
+	_ store.Named = (*Store)(nil)
+)
 
 // Open connects to the database of url, as postgres.Open does, and looks whether
 // its tables are what t says. If not it answers a plane.ErrConfig that lists every
 // fault and how to mend it. Nothing is created.
 //
 // direct is a way to the same database past a pooler, for the session that holds
-// the node's name; "" means url, which then must not lead to a pooler that takes
+// the node's name, and refused where it leads elsewhere; "" means url, which then must not lead to a pooler that takes
 // sessions apart.
 func Open(ctx context.Context, url, direct string, t Tables) (*Store, error) {
 	t = t.withDefaults()
 	if err := refusal(t.check()); err != nil {
 		return nil, err
 	}
-	own, err := pg.Direct(url, direct)
+	pool, own, err := pg.Open(ctx, url, direct)
 	if err != nil {
 		return nil, err
-	}
-	pool, pooled, err := pg.Open(ctx, url)
-	if err != nil {
-		return nil, err
-	}
-	if pooled && direct == "" {
-		own = nil
 	}
 	s, err := newStore(ctx, pool, own, t)
 	if err != nil {
