@@ -45,11 +45,13 @@ type Shared interface {
 
 	// Sweep seals orphans as interrupted, with the text that is durable: streaming
 	// rows whose owner's lease ran out longer than grace ago, or that have not
-	// changed for grace and whose owner has no lease. It answers how many.
+	// changed for grace and whose owner has no lease. It answers how many; none
+	// unless node, who asks, has a lease that had no gap for its time: when the
+	// database's clock steps forward, all leases are over until they are renewed.
 	// Rows that are locked are left for the next time, without an error; those
 	// that could not be sealed make the error. A text with a hole stays in its
 	// pieces. Several nodes may sweep at once: they share the work.
-	Sweep(ctx context.Context, grace time.Duration) (int, error)
+	Sweep(ctx context.Context, node Node, grace time.Duration) (int, error)
 
 	// DeleteEnded deletes streams that ended longer than age ago, a bounded number
 	// of them, and answers how many: 0 if none is left that is not locked.

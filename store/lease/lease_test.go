@@ -71,9 +71,9 @@ func (d *database) Release(context.Context, store.Node) error {
 
 func (d *database) Nodes(context.Context) ([]store.Node, error) { return nil, nil }
 
-func (d *database) Sweep(ctx context.Context, grace time.Duration) (n int, err error) {
-	if grace != lease.DefaultGrace {
-		return 0, errors.New("not the grace that was asked for")
+func (d *database) Sweep(ctx context.Context, node store.Node, grace time.Duration) (n int, err error) {
+	if node != self || grace != lease.DefaultGrace {
+		return 0, errors.New("not the sweep that was asked for")
 	}
 	d.set(func(d *database) {
 		d.sweeps = append(d.sweeps, time.Since(d.began))

@@ -43,7 +43,7 @@ func (k *Keeper) sweep(ctx context.Context) {
 			return
 		}
 		call, cancel := context.WithDeadline(ctx, t.until)
-		n, err := k.cfg.Store.Sweep(call, k.cfg.Grace)
+		n, err := k.cfg.Store.Sweep(call, k.cfg.Node, k.cfg.Grace)
 		cut := call.Err() != nil
 		cancel()
 		k.swept.Add(int64(n))

@@ -1,5 +1,12 @@
 package postgres
 
+import (
+	"context"
+	"time"
+
+	"rillkeep.dev/rillkeep/store"
+)
+
 // SharedSQL is SQL for what several nodes share.
 func (s *Store) SharedSQL() map[string][2]string {
 	return map[string][2]string{
@@ -8,10 +15,19 @@ func (s *Store) SharedSQL() map[string][2]string {
 		"supersede": {s.sql(supersedeSQL), "'n1', 'boot1'"},
 		"nodes":     {s.sql(nodesSQL), ""},
 		"prune":     {s.sql(pruneSQL), "'1h'"},
-		"orphaned":  {s.sql(orphanedSQL), "'30s', 16, '{}'"},
+		"orphaned":  {s.sql(orphanedSQL), "'30s', 16, '{}', 'n1', 'boot1'"},
 		"texts":     {s.sql(textsSQL), "'{s1,s2}'"},
 		"fold":      {s.sql(interruptedSQL), "'s1', 'x', '{}'"},
 		"end":       {s.sql(brokenSQL), "'s1'"},
 		"delete":    {s.sql(deleteSQL), "'30d'"},
 	}
+}
+
+// Steady gives a node a lease that has had no gap for long.
+func (s *Store) Steady(ctx context.Context, node store.Node) error {
+	err := s.Renew(ctx, node, time.Hour)
+	if err == nil {
+		_, err = s.pool.Exec(ctx, s.sql("UPDATE rillkeep.nodes SET since = '-infinity' WHERE name = $1 AND incarnation = $2"), node.Name, node.Incarnation)
+	}
+	return err
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"rillkeep.dev/rillkeep/plane"
+	"rillkeep.dev/rillkeep/store"
 	"rillkeep.dev/rillkeep/store/internal/rows"
 )
 
@@ -17,9 +18,11 @@ const (
 	// is an owner of its own.
 	ownersEnd = `CASE WHEN h LIKE '%/%/%' THEN split_part(h, '/', 1) || '/' || split_part(h, '/', 2) || '0' ELSE h || E'\x01' END`
 
-	// orphanedSQL: $1 grace, $2 how many, $3 ids that are passed over. The owners
-	// of streaming rows are looked up one after the other, so that the rows of
-	// those that live cost nothing.
+	// orphanedSQL: $1 grace, $2 how many, $3 ids that are passed over, $4 and $5
+	// name and incarnation of who asks. The owners of streaming rows are looked up
+	// one after the other, so that the rows of those that live cost nothing. A step
+	// of the clock that ends the leases of the living ends that of who asks as
+	// well: it finds nothing until they have had the time of a lease to renew.
 	orphanedSQL = `
 		WITH RECURSIVE owner (h) AS (
 			(SELECT coalesce(host, '') FROM rillkeep.streams WHERE status = 'streaming' ORDER BY coalesce(host, '') LIMIT 1)
@@ -31,7 +34,10 @@ const (
 		), gone AS (
 			SELECT h, ` + ownersEnd + ` AS past, n.name IS NULL AS unknown
 			FROM owner LEFT JOIN rillkeep.nodes n ON n.name = split_part(h, '/', 1) AND n.incarnation = split_part(h, '/', 2)
-			WHERE n.name IS NULL OR n.expires_at < now() - $1::interval
+			WHERE (n.name IS NULL OR n.expires_at < now() - $1::interval) AND EXISTS (
+				SELECT FROM rillkeep.nodes
+				WHERE name = $4 AND incarnation = $5 AND since < now() - (expires_at - heartbeat_at)
+					AND heartbeat_at + (expires_at - heartbeat_at) * 0.6 > now())
 		)
 		SELECT s.id, s.seq
 		FROM gone JOIN rillkeep.streams s
@@ -66,14 +72,14 @@ const (
 )
 
 // Sweep seals orphans. See store.Shared.
-func (s *Store) Sweep(ctx context.Context, grace time.Duration) (int, error) {
+func (s *Store) Sweep(ctx context.Context, node store.Node, grace time.Duration) (int, error) {
 	var (
 		count  int
 		errs   []error
 		spoilt = []string{} // not sealed, and passed over from then on
 	)
 	for limit := sweepRows; ; {
-		ids, err := s.sweep(ctx, grace, limit, spoilt)
+		ids, err := s.sweep(ctx, node, grace, limit, spoilt)
 		switch {
 		case err == nil && len(ids) == 0:
 			_, err := s.pool.Exec(ctx, s.sql(pruneSQL), max(leaseKept, grace))
@@ -99,9 +105,9 @@ func (s *Store) Sweep(ctx context.Context, grace time.Duration) (int, error) {
 
 // sweep seals a batch of orphans in one transaction, and answers which; of one
 // that failed those that it tried to seal.
-func (s *Store) sweep(ctx context.Context, grace time.Duration, limit int, but []string) (ids []string, err error) {
+func (s *Store) sweep(ctx context.Context, node store.Node, grace time.Duration, limit int, but []string) (ids []string, err error) {
 	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-		seqs, err := s.lockOrphans(ctx, tx, grace, limit, but)
+		seqs, err := s.lockOrphans(ctx, tx, node, grace, limit, but)
 		if err != nil || len(seqs) == 0 {
 			return err
 		}
@@ -118,8 +124,8 @@ func (s *Store) sweep(ctx context.Context, grace time.Duration, limit int, but [
 }
 
 // lockOrphans answers the lengths of the orphans that are to be sealed together.
-func (s *Store) lockOrphans(ctx context.Context, tx pgx.Tx, grace time.Duration, limit int, but []string) (map[string]int64, error) {
-	found, err := tx.Query(ctx, s.sql(orphanedSQL), grace, limit, but)
+func (s *Store) lockOrphans(ctx context.Context, tx pgx.Tx, node store.Node, grace time.Duration, limit int, but []string) (map[string]int64, error) {
+	found, err := tx.Query(ctx, s.sql(orphanedSQL), grace, limit, but, node.Name, node.Incarnation)
 	if err != nil {
 		return nil, err
 	}
