@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"rillkeep.dev/rillkeep/plane"
 	"rillkeep.dev/rillkeep/store"
@@ -171,10 +172,14 @@ func (a *appender) complete(ctx context.Context, slices []plane.Slice, answers [
 
 // Divisible is a group.Writer's.
 func (a *appender) Divisible(err error) bool {
-	switch pg.Class(err) {
-	case "21", "22", "23", "40", "44", "54", "55", "P0": // of the data, or of others' locks
-		return true
-	default:
+	said, ok := errors.AsType[*pgconn.PgError](err)
+	if !ok || said.Severity == "FATAL" || said.Severity == "PANIC" {
 		return false
+	}
+	switch pg.Class(err) {
+	case "", "08", "25", "28", "3D", "53", "57", "58": // of the connection or the server
+		return false
+	default: // a damaged row, a policy or a trigger of the application's may be one slice's alone
+		return true
 	}
 }
