@@ -53,7 +53,8 @@ type Shared interface {
 	// pieces. Several nodes may sweep at once: they share the work.
 	Sweep(ctx context.Context, node Node, grace time.Duration) (int, error)
 
-	// DeleteEnded deletes streams that ended longer than age ago, a bounded number
-	// of them, and answers how many: 0 if none is left that is not locked.
+	// DeleteEnded deletes streams that ended longer than age ago, and answers how
+	// many. Rows that are locked are left, without an error; those that could not
+	// be deleted make the error. An id that is used again gets a higher epoch.
 	DeleteEnded(ctx context.Context, age time.Duration) (int, error)
 }

@@ -30,7 +30,7 @@ type database struct {
 	down     error      // what calls answer
 	hangs    bool       // calls answer nothing until their context ends
 	orphans  int        // of which a sweep seals 10
-	old      int        // of which a call deletes 100
+	old      int        // which a call deletes
 	renewals []time.Duration
 	sweeps   []time.Duration
 	released int
@@ -84,7 +84,7 @@ func (d *database) Sweep(ctx context.Context, node store.Node, grace time.Durati
 }
 
 func (d *database) DeleteEnded(ctx context.Context, age time.Duration) (n int, err error) {
-	d.set(func(d *database) { n = min(d.old, 100); d.old -= n })
+	d.set(func(d *database) { n, d.old = d.old, 0 })
 	return n, d.answer(ctx)
 }
 

@@ -171,7 +171,11 @@ func (a *appender) complete(ctx context.Context, slices []plane.Slice, answers [
 }
 
 // Divisible is a group.Writer's.
-func (a *appender) Divisible(err error) bool {
+func (a *appender) Divisible(err error) bool { return oneRows(err) }
+
+// oneRows reports whether err may be for what one row is, so that others of the
+// same statement have none without it.
+func oneRows(err error) bool {
 	said, ok := errors.AsType[*pgconn.PgError](err)
 	if !ok || said.Severity == "FATAL" || said.Severity == "PANIC" {
 		return false
@@ -179,7 +183,7 @@ func (a *appender) Divisible(err error) bool {
 	switch pg.Class(err) {
 	case "", "08", "25", "28", "3D", "53", "57", "58": // of the connection or the server
 		return false
-	default: // a damaged row, a policy or a trigger of the application's may be one slice's alone
+	default: // a damaged row, a policy or a trigger of the application's may be the cause
 		return true
 	}
 }

@@ -19,7 +19,8 @@ func (s *Store) SharedSQL() map[string][2]string {
 		"texts":     {s.sql(textsSQL), "'{s1,s2}'"},
 		"fold":      {s.sql(interruptedSQL), "'s1', 'x', '{}'"},
 		"end":       {s.sql(brokenSQL), "'s1'"},
-		"delete":    {s.sql(deleteSQL), "'30d'"},
+		"ended":     {s.sql(endedSQL), "'30d', 100, '{}'"},
+		"delete":    {s.sql(deleteSQL), "'30d', '{s1,s2}'"},
 	}
 }
 
