@@ -19,12 +19,21 @@ type Node struct {
 	GossipAddr  string // host:port; "" if it has none
 }
 
+// Named is a store whose tables are for several nodes, each of a name of its own.
+type Named interface {
+	// TakeName makes node's name this store's alone until it is closed, as
+	// Interrupt does first; to take it again does nothing. ErrNameInUse if another
+	// has it, plane.ErrConfig if no name can be held by way of the store's URL.
+	TakeName(ctx context.Context, node string) error
+}
+
 // Shared is what a database that several nodes share does for them, beside Store.
 // A lease says that a node runs; all times are by the database's clock. Methods
 // are safe for concurrent use and end when their context does.
 type Shared interface {
 	// Renew makes the node's lease last ttl from now on. No checkpoint can keep a
-	// connection from it.
+	// connection from it. It fails with ErrNameInUse where another has the name
+	// that was taken.
 	Renew(ctx context.Context, node Node, ttl time.Duration) error
 
 	// Release gives up the node's lease; that there is none is no error.
@@ -37,14 +46,17 @@ type Shared interface {
 	// Sweep seals orphans as interrupted, with the text that is durable: streaming
 	// rows whose owner's lease ran out longer than grace ago, or that have not
 	// changed for grace and whose owner has no lease; where rows don't say when they
-	// changed, it is since a sweep noticed the lack that counts. It answers how many.
+	// changed, it is since a sweep noticed the lack that counts. It answers how many:
+	// none unless node, who asks, has a lease that had no gap for its time. When the
+	// database's clock steps forward, all leases are over until they are renewed.
 	// Rows that are locked are left for the next time, without an error; those
 	// that could not be sealed make the error. A text with a hole stays in its
 	// pieces. Several nodes may sweep at once: they share the work.
-	Sweep(ctx context.Context, grace time.Duration) (int, error)
+	Sweep(ctx context.Context, node Node, grace time.Duration) (int, error)
 
-	// DeleteEnded deletes streams that ended longer than age ago, a bounded number
-	// of them, and answers how many: 0 if none is left that is not locked.
+	// DeleteEnded deletes streams that ended longer than age ago, and answers how
+	// many. Rows that are locked are left, without an error; those that could not
+	// be deleted make the error. An id that is used again gets a higher epoch.
 	// errors.ErrUnsupported where streams are the application's to delete.
 	DeleteEnded(ctx context.Context, age time.Duration) (int, error)
 }

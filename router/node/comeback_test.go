@@ -3,6 +3,7 @@ package node_test
 import (
 	"database/sql"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -137,5 +138,20 @@ func TestAReaderTooFarBehindForTheLivePlaneWaitsForTheStore(t *testing.T) {
 	n.seal("m1")
 	if err := r.rest(); err != nil {
 		t.Error(err)
+	}
+}
+
+// The reader has a place in the text that retention has deleted.
+func TestAReaderThatComesBackToADeletedIDGetsItsNewTextWhole(t *testing.T) {
+	t.Parallel()
+	n := openNode(t, node.Config{Database: pgtest.URL(t), Linger: time.Millisecond, Retention: 500 * time.Millisecond})
+	n.whole("m1", "hello world")
+	await(t, "it is deleted", func() bool { return n.do(http.MethodGet, path("m1"), "").status == http.StatusNotFound })
+	n.whole("m1", "good-bye all")
+	r := n.reads("m1", "", "Last-Event-ID", "5")
+	var text strings.Builder
+	r.into = &text
+	if err := r.rest(); err != nil || text.String() != "good-bye all" {
+		t.Errorf("%q, %v", text.String(), err)
 	}
 }

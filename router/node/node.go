@@ -146,9 +146,10 @@ func Open(ctx context.Context, cfg Config) (_ *Node, err error) {
 		return nil, err
 	}
 	incarnation := strings.ToLower(rand.Text()[:12])
-	if err := n.sealOrphans(ctx, name, incarnation); err != nil {
+	if err := n.takeName(ctx, name); err != nil {
 		return nil, err
 	}
+	n.sealOrphans(ctx, name, incarnation)
 	rows, err := n.takeLease(ctx, cfg, name, incarnation)
 	if err != nil {
 		return nil, err

@@ -10,9 +10,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"rillkeep.dev/rillkeep/plane"
 	"rillkeep.dev/rillkeep/router/node"
+	"rillkeep.dev/rillkeep/store"
 	"rillkeep.dev/rillkeep/store/postgres/pgtest"
 )
 
@@ -194,4 +196,48 @@ func TestANodeWorksByWayOfAPooler(t *testing.T) {
 	}
 	n = n.restart()
 	wantEnding(t, n, "m1", plane.StatusComplete, "durable and the rest 😀")
+}
+
+// However slow the database is: to serve without the name would be to be taken
+// for an earlier run of the other.
+func TestANodeWhoseNameIsInUseDoesNotServeOnASlowDatabase(t *testing.T) {
+	t.Parallel()
+	database := pgtest.URL(t)
+	openNode(t, node.Config{Database: database, Name: "n1"})
+	p := pgtest.NewProxy(t, database)
+	p.Delay(1200 * time.Millisecond)
+	second, err := node.Open(t.Context(), node.Config{Listen: "127.0.0.1:0", Database: p.URL(), Name: "n1"})
+	if err == nil {
+		_ = second.Close()
+	}
+	if !errors.Is(err, store.ErrNameInUse) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestANodeIsNotReadyWithoutItsName(t *testing.T) {
+	t.Parallel()
+	database := pgtest.URL(t)
+	p := pgtest.NewProxy(t, database)
+	off := p.On(pgtest.Words("pg_advisory_lock("), pgtest.CutBefore)
+	log := &record{}
+	cfg := node.Config{Listen: pgtest.FreeAddress(t), Database: p.URL(), Name: "n1", Logger: log.logger()}
+	var n *node.Node
+	var err error
+	var opening sync.WaitGroup
+	opening.Go(func() { n, err = node.Open(t.Context(), cfg) })
+	await(t, "it has tried for longer than orphans are waited for", func() bool {
+		return strings.Count(log.String(), "cannot take the node's name") > 4
+	})
+	if a := ask(t, http.MethodGet, "http://"+cfg.Listen+"/readyz"); a.status != http.StatusServiceUnavailable {
+		t.Errorf("ready: %d %s", a.status, a.body)
+	}
+	off()
+	opening.Wait()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Close(); err != nil {
+		t.Error(err)
+	}
 }

@@ -45,14 +45,46 @@ func (n *Node) reachStore(ctx context.Context, cfg Config) (store.Store, error) 
 		case cfg.Database == "", errors.Is(err, plane.ErrConfig), errors.Is(err, store.ErrNewerSchema):
 			return nil, err
 		}
-		wait := pause/2 + mathrand.N(pause/2)
-		n.log.Warn("cannot reach the database; trying again", "in", wait.Round(time.Millisecond).String(), "error", err)
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
-			return nil, fmt.Errorf("%w: %w", ctx.Err(), err)
+		if err := n.tryAgain(ctx, "cannot reach the database; trying again", pause, err); err != nil {
+			return nil, err
 		}
 	}
+}
+
+// tryAgain says why and waits for about pause. Its error is that ctx has ended.
+func (n *Node) tryAgain(ctx context.Context, what string, pause time.Duration, why error) error {
+	wait := pause/2 + mathrand.N(pause/2)
+	n.log.Warn(what, "in", wait.Round(time.Millisecond).String(), "error", why)
+	select {
+	case <-time.After(wait):
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %w", ctx.Err(), why)
+	}
+}
+
+// takeName makes the node's name its own, where its store has several nodes. A
+// node without its name serves nothing: what it had live, another of that name
+// could take for its orphans (L).
+func (n *Node) takeName(ctx context.Context, name string) error {
+	named, ok := n.store.(store.Named)
+	for pause := firstPause; ok; pause = min(2*pause, maxPause) {
+		call, cancel := context.WithTimeout(ctx, startTimeout)
+		err := named.TakeName(call, name)
+		cancel()
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, store.ErrNameInUse):
+			return fmt.Errorf("%w: give each node of a database a name of its own", err)
+		case errors.Is(err, plane.ErrConfig): // no way to a session that holds the name
+			return err
+		}
+		if err := n.tryAgain(ctx, "cannot take the node's name; trying again", pause, err); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // openStore reaches the store that cfg names.
@@ -141,10 +173,11 @@ const (
 
 // sealOrphans seals what an earlier run of this node left streaming: nobody else
 // will (L). A row that can't be sealed now is no reason not to serve the others
-// (I); that a node of this name is running is one not to start.
-func (n *Node) sealOrphans(ctx context.Context, name, incarnation string) error {
-	done := make(chan error, 1)
+// (I).
+func (n *Node) sealOrphans(ctx context.Context, name, incarnation string) {
+	done := make(chan struct{})
 	n.serving.Go(func() error {
+		defer close(done)
 		more, err := n.interrupt(name, incarnation)
 		for more {
 			more, err = n.interrupt(name, incarnation)
@@ -152,22 +185,14 @@ func (n *Node) sealOrphans(ctx context.Context, name, incarnation string) error 
 		if err != nil && n.base.Err() == nil {
 			n.log.Error("could not seal all that an earlier run left streaming; the next start tries again", "error", err)
 		}
-		done <- err
 		return nil
 	})
 	wait, cancel := context.WithTimeout(ctx, orphanWait)
 	defer cancel()
 	select {
-	case err := <-done:
-		switch {
-		case errors.Is(err, store.ErrNameInUse):
-			return fmt.Errorf("%w: give each node of a database a name of its own: %q", err, name)
-		case errors.Is(err, plane.ErrConfig): // no way to a session that holds the name
-			return err
-		}
+	case <-done:
 	case <-wait.Done():
 	}
-	return nil
 }
 
 // interrupt is one pass over the orphans. more says that it had no time for all.

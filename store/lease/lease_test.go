@@ -30,7 +30,7 @@ type database struct {
 	down     error      // what calls answer
 	hangs    bool       // calls answer nothing until their context ends
 	orphans  int        // of which a sweep seals 10
-	old      int        // of which a call deletes 100
+	old      int        // which a call deletes
 	renewals []time.Duration
 	sweeps   []time.Duration
 	released int
@@ -71,9 +71,9 @@ func (d *database) Release(context.Context, store.Node) error {
 
 func (d *database) Nodes(context.Context) ([]store.Node, error) { return nil, nil }
 
-func (d *database) Sweep(ctx context.Context, grace time.Duration) (n int, err error) {
-	if grace != lease.DefaultGrace {
-		return 0, errors.New("not the grace that was asked for")
+func (d *database) Sweep(ctx context.Context, node store.Node, grace time.Duration) (n int, err error) {
+	if node != self || grace != lease.DefaultGrace {
+		return 0, errors.New("not the sweep that was asked for")
 	}
 	d.set(func(d *database) {
 		d.sweeps = append(d.sweeps, time.Since(d.began))
@@ -84,7 +84,7 @@ func (d *database) Sweep(ctx context.Context, grace time.Duration) (n int, err e
 }
 
 func (d *database) DeleteEnded(ctx context.Context, age time.Duration) (n int, err error) {
-	d.set(func(d *database) { n = min(d.old, 100); d.old -= n })
+	d.set(func(d *database) { n, d.old = d.old, 0 })
 	return n, d.answer(ctx)
 }
 

@@ -43,7 +43,7 @@ func (k *Keeper) sweep(ctx context.Context) {
 			return
 		}
 		call, cancel := context.WithDeadline(ctx, t.until)
-		n, err := k.cfg.Store.Sweep(call, k.cfg.Grace)
+		n, err := k.cfg.Store.Sweep(call, k.cfg.Node, k.cfg.Grace)
 		cut := call.Err() != nil
 		cancel()
 		k.swept.Add(int64(n))
@@ -61,15 +61,19 @@ func (k *Keeper) sweep(ctx context.Context) {
 
 // retain deletes ended streams that are too old.
 func (k *Keeper) retain(ctx context.Context) {
-	for k.Held() {
+	for k.Held() && ctx.Err() == nil {
 		call, cancel := context.WithTimeout(ctx, retentionEvery)
 		n, err := k.cfg.Store.DeleteEnded(call, k.cfg.Retention)
+		cut := call.Err() != nil
 		cancel()
 		k.deleted.Add(int64(n))
-		if err != nil && ctx.Err() == nil {
-			k.log.Warn("could not delete old streams", "error", err)
+		if n > 0 {
+			k.log.Info("deleted old streams", "streams", n)
 		}
-		if err != nil || n == 0 {
+		if err != nil && !cut {
+			k.log.Warn("could not delete all old streams", "error", err)
+		}
+		if !cut || n == 0 {
 			return
 		}
 	}

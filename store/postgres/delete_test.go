@@ -2,13 +2,16 @@ package postgres_test
 
 import (
 	"context"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
+	"rillkeep.dev/rillkeep/plane"
 	"rillkeep.dev/rillkeep/store/postgres/pgtest"
 )
 
-func TestStreamsThatEndedLongAgoAreDeletedABatchAtATime(t *testing.T) {
+func TestStreamsThatEndedLongAgoAreDeleted(t *testing.T) {
 	url := pgtest.URL(t)
 	s, db := open(t, url+lockWait), raw(t, url)
 	exec(t, db, `
@@ -24,18 +27,8 @@ func TestStreamsThatEndedLongAgoAreDeletedABatchAtATime(t *testing.T) {
 	defer cancel()
 	drop := func(want int) {
 		t.Helper()
-		total := 0
-		for {
-			n, err := s.DeleteEnded(ctx, 24*time.Hour)
-			if err != nil || n > 100 {
-				t.Fatalf("deleted %d, %v", n, err)
-			}
-			if total += n; n == 0 {
-				break
-			}
-		}
-		if total != want {
-			t.Errorf("deleted %d, want %d", total, want)
+		if n, err := s.DeleteEnded(ctx, 24*time.Hour); n != want || err != nil {
+			t.Errorf("deleted %d, %v, want %d", n, err, want)
 		}
 	}
 	drop(249)
@@ -48,5 +41,51 @@ func TestStreamsThatEndedLongAgoAreDeletedABatchAtATime(t *testing.T) {
 		Scan(&streams, &old, &chunks)
 	if err != nil || streams != 12 || old != 0 || chunks != 12 {
 		t.Errorf("%d streams are left, %d of them old, and %d chunks, %v", streams, old, chunks, err)
+	}
+}
+
+func TestAStreamThatCannotBeDeletedCostsNoOther(t *testing.T) {
+	url := pgtest.URL(t)
+	s, db := open(t, url), raw(t, url)
+	exec(t, db, `
+		INSERT INTO rillkeep.streams (id, status, seq, ended_at)
+			SELECT 's' || n, 'complete', 1, now() - interval '2 days' FROM generate_series(1, 150) n;
+		CREATE TABLE bookmark (stream text REFERENCES rillkeep.streams (id));
+		INSERT INTO bookmark VALUES ('s1'), ('s120')`)
+	want := 148
+	for range 2 {
+		n, err := s.DeleteEnded(t.Context(), 24*time.Hour)
+		if n != want || err == nil || !strings.Contains(err.Error(), `"s1"`) || !strings.Contains(err.Error(), `"s120"`) {
+			t.Errorf("deleted %d, %v, want %d", n, err, want)
+		}
+		want = 0
+	}
+	exec(t, db, "DROP TABLE bookmark")
+	if n, err := s.DeleteEnded(t.Context(), 24*time.Hour); n != 2 || err != nil {
+		t.Errorf("deleted %d, %v", n, err)
+	}
+}
+
+// Who has a place in the text before, or the token of it, has none in the new one.
+func TestAnIDThatWasDeletedComesBackWithAHigherEpoch(t *testing.T) {
+	url := pgtest.URL(t)
+	s, db := open(t, url), raw(t, url)
+	exec(t, db, "INSERT INTO rillkeep.streams (id, epoch) VALUES ('higher', 6)")
+	last := map[string]int64{}
+	for range 3 {
+		for id, make := range map[string]string{"higher": "", "s": "", "made by the application": "INSERT INTO rillkeep.streams (id) VALUES ('made by the application')"} {
+			if make != "" {
+				exec(t, db, make)
+			}
+			row, err := s.Open(t.Context(), plane.Claim{ID: id, Node: "n1/boot1"})
+			if err != nil || row.Epoch <= last[id] || row.Token != "n1/boot1/"+strconv.FormatInt(row.Epoch, 10) {
+				t.Errorf("%s after %d: %+v, %v", id, last[id], row, err)
+			}
+			last[id] = row.Epoch
+		}
+		exec(t, db, "UPDATE rillkeep.streams SET status = 'complete', seq = 1, ended_at = now() - interval '2 days'")
+		if n, err := s.DeleteEnded(t.Context(), 24*time.Hour); n != 3 || err != nil {
+			t.Errorf("deleted %d, %v", n, err)
+		}
 	}
 }

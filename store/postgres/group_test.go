@@ -164,3 +164,24 @@ func TestABadSliceCostsNoOtherOfItsBatches(t *testing.T) {
 		}
 	}
 }
+
+// Whatever the server says of one row: that it is damaged, that a policy does not
+// let it be written, or what a trigger of the application's makes of it.
+func TestARowThatIsRefusedCostsNoOtherOfItsBatches(t *testing.T) {
+	for _, code := range []string{"XX001", "42501", "0A000", "38000"} {
+		t.Run(code, func(t *testing.T) {
+			url := pgtest.URL(t)
+			s, db := open(t, url), raw(t, url)
+			exec(t, db, `
+				CREATE FUNCTION bad() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+					IF NEW.stream_id = 's007' THEN RAISE EXCEPTION 'bad' USING ERRCODE = '`+code+`'; END IF;
+					RETURN NEW;
+				END $$;
+				CREATE TRIGGER bad BEFORE INSERT ON rillkeep.chunks FOR EACH ROW EXECUTE FUNCTION bad()`)
+			errs := appendAll(t.Context(), t, s, ids(40), 10, func(string) string { return "text" })
+			if len(errs) != 1 || errs["s007"] == nil {
+				t.Errorf("got %v", errs)
+			}
+		})
+	}
+}

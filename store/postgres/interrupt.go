@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/jackc/pgx/v5"
 
@@ -10,14 +11,22 @@ import (
 	"rillkeep.dev/rillkeep/store/internal/rows"
 )
 
+// TakeName makes a node's name this store's alone. See store.Named.
+func (s *Store) TakeName(ctx context.Context, node string) error {
+	if err := s.calls.Do(func() error { return s.name.Take(ctx, node, s.schema) }); err != nil {
+		return failed(ctx, err, "take the name %q", node)
+	}
+	return nil
+}
+
 // Interrupt seals what earlier runs of a node left streaming. See store.Store.
 func (s *Store) Interrupt(ctx context.Context, node, incarnation string) (int, error) {
 	all, but, err := rows.Orphans(node, incarnation)
 	if err != nil {
 		return 0, err
 	}
-	if err := s.calls.Do(func() error { return s.name.Take(ctx, node, s.schema) }); err != nil {
-		return 0, failed(ctx, err, "interrupt: take the name %q", node)
+	if err := s.TakeName(ctx, node); err != nil {
+		return 0, fmt.Errorf("interrupt: %w", err)
 	}
 	// The name proves that the runs before are gone.
 	if err := s.leases.Supersede(ctx, node, incarnation); err != nil {

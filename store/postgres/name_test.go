@@ -3,8 +3,12 @@ package postgres_test
 import (
 	"context"
 	"errors"
+	"net/url"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"rillkeep.dev/rillkeep/plane"
 	"rillkeep.dev/rillkeep/store"
@@ -61,25 +65,27 @@ func TestANameIsOneSchemas(t *testing.T) {
 	}
 }
 
+// endNames ends the session that holds a name.
+func endNames(t *testing.T, db *pgxpool.Pool) {
+	t.Helper()
+	var ended bool
+	err := db.QueryRow(t.Context(), `
+		SELECT pg_terminate_backend(pid, 60000) FROM pg_locks
+		WHERE locktype = 'advisory' AND granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`).Scan(&ended)
+	if err != nil || !ended {
+		t.Fatalf("%v, %v", ended, err)
+	}
+}
+
 // As of a process that was killed, or of a network that broke.
 func TestANameIsFreeWhenItsSessionHasEnded(t *testing.T) {
 	url := pgtest.URL(t)
 	first, second, db := open(t, url), open(t, url), raw(t, url)
-	kill := func() {
-		t.Helper()
-		var ended bool
-		err := db.QueryRow(t.Context(), `
-			SELECT pg_terminate_backend(pid, 60000) FROM pg_locks
-			WHERE locktype = 'advisory' AND granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`).Scan(&ended)
-		if err != nil || !ended {
-			t.Fatalf("%v, %v", ended, err)
-		}
-	}
 	for _, s := range []store.Store{first, first, second} { // lost and taken anew; lost to another
 		if _, err := interrupt(t, s, "n1", "boot1"); err != nil {
 			t.Fatal(err)
 		}
-		kill()
+		endNames(t, db)
 	}
 	if _, err := interrupt(t, second, "n1", "boot2"); err != nil {
 		t.Fatal(err)
@@ -110,4 +116,72 @@ func TestACallThatCouldNotWaitLeavesTheNameAsItWas(t *testing.T) {
 	if _, err := interrupt(t, second, "n1", "boot2"); !errors.Is(err, store.ErrNameInUse) {
 		t.Errorf("got %v", err)
 	}
+}
+
+// As in a restart of the database, which nobody told the node of.
+func TestARenewalTakesANameAnewThatWasLostWithItsSession(t *testing.T) {
+	url := pgtest.URL(t)
+	first, second, db := open(t, url), open(t, url), raw(t, url)
+	if err := first.TakeName(t.Context(), "n1"); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		endNames(t, db)
+		renew(t, first, store.Node{Name: "n1", Incarnation: "boot1"})
+		if err := second.TakeName(t.Context(), "n1"); !errors.Is(err, store.ErrNameInUse) {
+			t.Errorf("another of that name: %v", err)
+		}
+	}
+}
+
+func TestALeaseIsNotRenewedWhereAnotherHasTheNameByNow(t *testing.T) {
+	url := pgtest.URL(t)
+	first, second, db := open(t, url), open(t, url), raw(t, url)
+	one := store.Node{Name: "n1", Incarnation: "boot1"}
+	if err := first.TakeName(t.Context(), "n1"); err != nil {
+		t.Fatal(err)
+	}
+	endNames(t, db)
+	if _, err := interrupt(t, second, "n1", "boot2"); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := first.Renew(t.Context(), one, time.Hour); !errors.Is(err, store.ErrNameInUse) {
+			t.Errorf("got %v", err)
+		}
+	}
+	wantNodes(t, second)
+	endNames(t, db)
+	renew(t, first, one)
+}
+
+func TestADirectURLThatLeadsElsewhereIsRefused(t *testing.T) {
+	here := pgtest.URL(t)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	server, err := pgtest.Start(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Stop() })
+	for name, ways := range map[string][2]string{
+		"another database": {here, pgtest.URL(t)},
+		"another server":   {postgresOf(t, here), server.URL()},
+	} {
+		_, err := postgres.Open(ctx, ways[0], postgres.Config{Schema: "elsewhere", DirectURL: ways[1]})
+		if !errors.Is(err, plane.ErrConfig) || !strings.Contains(err.Error(), name[len("another "):]) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
+
+// postgresOf is the URL of a server's own database.
+func postgresOf(t *testing.T, server string) string {
+	t.Helper()
+	u, err := url.Parse(server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.Path = "/postgres"
+	return u.String()
 }

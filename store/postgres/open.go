@@ -41,8 +41,9 @@ type Config struct {
 	Schema string
 
 	// DirectURL is a way to the same database past a pooler, for what needs a
-	// session of its own: the node's name and the change feed. "" means the
-	// store's URL, which then must not lead to a pooler that takes sessions apart.
+	// session of its own: the node's name and the change feed. One that leads
+	// elsewhere is refused. "" means the store's URL, which then must not lead to a
+	// pooler that takes sessions apart.
 	DirectURL string
 }
 
@@ -65,6 +66,7 @@ type Store struct {
 
 var (
 	_ store.Store  = (*Store)(nil)
+	_ store.Named  = (*Store)(nil)
 	_ store.Shared = (*Store)(nil)
 )
 
@@ -82,16 +84,9 @@ func openMigrated(ctx context.Context, url string, cfg Config) (*Store, Migratio
 	if len(cfg.Schema) > maxName {
 		return nil, Migration{}, fmt.Errorf("%w: a schema's name has %d bytes at the most: %q", plane.ErrConfig, maxName, cfg.Schema)
 	}
-	direct, err := pg.Direct(url, cfg.DirectURL)
+	pool, direct, err := pg.Open(ctx, url, cfg.DirectURL)
 	if err != nil {
 		return nil, Migration{}, err
-	}
-	pool, pooled, err := pg.Open(ctx, url)
-	if err != nil {
-		return nil, Migration{}, err
-	}
-	if pooled && cfg.DirectURL == "" {
-		direct = nil
 	}
 	s := &Store{pool: pool, reads: pg.NewReads(pool), schema: cmp.Or(cfg.Schema, "rillkeep"), name: pg.NewName(direct)}
 	s.feed = pg.NewFeed(pool, direct, s.schema)

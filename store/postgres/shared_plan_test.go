@@ -32,7 +32,7 @@ func TestSweepingAndRetentionUseIndexes(t *testing.T) {
 			}
 			for name, statement := range s.SharedSQL() {
 				plan := explain(t, db, statement[0], statement[1])
-				if strings.Contains(strings.ReplaceAll(plan, "Seq Scan on nodes", ""), "Seq Scan") {
+				if strings.Contains(strings.NewReplacer("Seq Scan on nodes", "", "Seq Scan on epochs", "").Replace(plan), "Seq Scan") {
 					t.Errorf("%s:\n%s", name, plan)
 				}
 			}

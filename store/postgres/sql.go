@@ -19,8 +19,8 @@ const (
 
 	// openSQL: $1 id, $2 node/incarnation, $3 producer, $4 meta. A row that may
 	// be claimed has no chunks; nor may an earlier stream of the id have left
-	// any. What the claim does not say stays as an application wrote it. An
-	// insert waits for one of the same id that is not committed yet, as long as
+	// any. Its epoch is above those of deleted rows, whose id it may have. What
+	// the claim does not say stays as an application wrote it. An insert waits for one of the same id that is not committed yet, as long as
 	// lock_timeout lets it.
 	openSQL = `
 		WITH free AS (
@@ -28,11 +28,12 @@ const (
 			WHERE id = $1 AND status <> 'streaming' AND seq = 0 AND body = '' FOR NO KEY UPDATE NOWAIT
 		), u AS (
 			INSERT INTO rillkeep.streams AS s (id, status, host, epoch, producer, meta)
-			SELECT $1, 'streaming', $2::text || '/1', 1, nullif($3, ''), $4::json
+			SELECT $1, 'streaming', $2::text || '/' || (deleted.epoch + 1), deleted.epoch + 1, nullif($3, ''), $4::json
+			FROM rillkeep.epochs deleted
 			WHERE NOT EXISTS (SELECT FROM rillkeep.chunks WHERE stream_id = $1)
 				AND (EXISTS (SELECT FROM free) OR NOT EXISTS (SELECT FROM rillkeep.streams WHERE id = $1))
 			ON CONFLICT (id) DO UPDATE
-			SET status = 'streaming', epoch = s.epoch + 1, host = $2 || '/' || (s.epoch + 1),
+			SET status = 'streaming', epoch = greatest(s.epoch + 1, excluded.epoch), host = $2 || '/' || greatest(s.epoch + 1, excluded.epoch),
 				cancel = s.cancel AND s.status = 'pending', error = NULL,
 				producer = coalesce(excluded.producer, s.producer), meta = coalesce(excluded.meta, s.meta),
 				updated_at = now(), ended_at = NULL

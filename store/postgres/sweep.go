@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"rillkeep.dev/rillkeep/store"
 	"rillkeep.dev/rillkeep/store/internal/pg"
 	"rillkeep.dev/rillkeep/store/internal/rows"
 )
@@ -14,9 +15,11 @@ const (
 	// is an owner of its own.
 	ownersEnd = `CASE WHEN h LIKE '%/%/%' THEN split_part(h, '/', 1) || '/' || split_part(h, '/', 2) || '0' ELSE h || E'\x01' END`
 
-	// orphanedSQL: $1 grace, $2 how many, $3 ids that are passed over. The owners
-	// of streaming rows are looked up one after the other, so that the rows of
-	// those that live cost nothing.
+	// orphanedSQL: $1 grace, $2 how many, $3 ids that are passed over, $4 and $5
+	// name and incarnation of who asks. The owners of streaming rows are looked up
+	// one after the other, so that the rows of those that live cost nothing. A step
+	// of the clock that ends the leases of the living ends that of who asks as
+	// well: it finds nothing until they have had the time of a lease to renew.
 	orphanedSQL = `
 		WITH RECURSIVE owner (h) AS (
 			(SELECT coalesce(host, '') FROM rillkeep.streams WHERE status = 'streaming' ORDER BY coalesce(host, '') LIMIT 1)
@@ -28,7 +31,7 @@ const (
 		), gone AS (
 			SELECT h, ` + ownersEnd + ` AS past, n.name IS NULL AS unknown
 			FROM owner LEFT JOIN rillkeep.nodes n ON n.name = split_part(h, '/', 1) AND n.incarnation = split_part(h, '/', 2)
-			WHERE n.name IS NULL OR n.expires_at < now() - $1::interval
+			WHERE (n.name IS NULL OR n.expires_at < now() - $1::interval) AND ` + pg.SteadySQL + `
 		)
 		SELECT s.id, s.seq
 		FROM gone JOIN rillkeep.streams s
@@ -56,7 +59,7 @@ const (
 )
 
 // Sweep seals orphans. See store.Shared.
-func (s *Store) Sweep(ctx context.Context, grace time.Duration) (int, error) {
+func (s *Store) Sweep(ctx context.Context, node store.Node, grace time.Duration) (int, error) {
 	sweeper := pg.Sweeper{
 		Pool: s.pool, Leases: s.leases,
 		SQL: pg.SweepSQL{
@@ -64,5 +67,5 @@ func (s *Store) Sweep(ctx context.Context, grace time.Duration) (int, error) {
 		},
 		Args: func(id, text string) []any { return []any{id, text, rows.Marks(text)} },
 	}
-	return sweeper.Sweep(ctx, grace)
+	return sweeper.Sweep(ctx, node, grace)
 }

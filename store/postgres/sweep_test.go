@@ -12,19 +12,27 @@ import (
 
 	"rillkeep.dev/rillkeep/plane"
 	"rillkeep.dev/rillkeep/store"
+	"rillkeep.dev/rillkeep/store/lease"
+	"rillkeep.dev/rillkeep/store/postgres"
 	"rillkeep.dev/rillkeep/store/postgres/pgtest"
 )
 
 const grace = 30 * time.Second
 
-func sweep(t *testing.T, s store.Shared) (int, error) {
+// sweeper is who sweeps in these tests.
+var sweeper = store.Node{Name: "sweeper", Incarnation: "boot1"}
+
+func sweep(t *testing.T, s *postgres.Store) (int, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	return s.Sweep(ctx, grace)
+	if err := s.Steady(ctx, sweeper); err != nil {
+		return 0, err
+	}
+	return s.Sweep(ctx, sweeper, grace)
 }
 
-func wantSwept(t *testing.T, s store.Shared, want int) {
+func wantSwept(t *testing.T, s *postgres.Store, want int) {
 	t.Helper()
 	if n, err := sweep(t, s); n != want || err != nil {
 		t.Errorf("swept %d, %v, want %d", n, err, want)
@@ -197,7 +205,7 @@ func TestSweepersShareTheWork(t *testing.T) {
 	url := pgtest.URL(t)
 	db := raw(t, url)
 	const streams = 300
-	sweepers := []store.Shared{open(t, url), open(t, url), open(t, url)}
+	sweepers := []*postgres.Store{open(t, url), open(t, url), open(t, url)}
 	exec(t, db, `
 		INSERT INTO rillkeep.streams (id, status, host, epoch, seq) SELECT 's' || n, 'streaming', 'n1/boot1/1', 1, 6 FROM generate_series(1, $1) n`, streams)
 	exec(t, db, "INSERT INTO rillkeep.chunks SELECT id, at, 'abc' FROM rillkeep.streams, unnest(ARRAY[3, 6]) at")
@@ -283,7 +291,69 @@ func TestLeasesThatAreOverForLongAreForgotten(t *testing.T) {
 	renew(t, s, store.Node{Name: "n3", Incarnation: "boot1"})
 	wantSwept(t, s, 0)
 	var names string
-	if err := db.QueryRow(t.Context(), "SELECT string_agg(name, ' ' ORDER BY name) FROM rillkeep.nodes").Scan(&names); err != nil || names != "n1 n3" {
+	if err := db.QueryRow(t.Context(), "SELECT string_agg(name, ' ' ORDER BY name) FROM rillkeep.nodes").Scan(&names); err != nil || names != "n1 n3 sweeper" {
 		t.Errorf("%q are left, %v", names, err)
 	}
+}
+
+// To rows, a step forward of the clock is that all times in them are older.
+func TestAStepOfTheDatabasesClockSealsNoLiveStream(t *testing.T) {
+	url := pgtest.URL(t)
+	a, b, db := open(t, url), open(t, url), raw(t, url)
+	var keepers []*lease.Keeper
+	for name, s := range map[string]*postgres.Store{"n1": a, "n2": b} {
+		k, err := lease.Keep(t.Context(), lease.Config{
+			Store: s, Node: store.Node{Name: name, Incarnation: "boot1"}, TTL: 2 * time.Second, Grace: 4 * time.Second,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(k.Stop)
+		keepers = append(keepers, k)
+	}
+	write(t, a, "n1", "live", "abc")
+	swept := func() (n int64) {
+		for _, k := range keepers {
+			n += k.Stats().Swept
+		}
+		return n
+	}
+	for step := range 3 {
+		// Those of a node that is gone show that there is somebody who sweeps.
+		write(t, b, "n3", fmt.Sprint("gone", step), "abc")
+		dead(t, db, "n3")
+		for deadline := time.Now().Add(time.Minute); swept() <= int64(step); {
+			if time.Now().After(deadline) {
+				t.Fatalf("%d swept before step %d", swept(), step)
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		exec(t, db, "UPDATE rillkeep.nodes SET expires_at = expires_at - interval '1 min', heartbeat_at = heartbeat_at - interval '1 min', since = since - interval '1 min'")
+	}
+	time.Sleep(3 * time.Second) // sweeps that come before the other's renewal
+	if row, err := a.Read(t.Context(), "live"); err != nil || row.Status != plane.StatusStreaming {
+		t.Errorf("the live stream: %+v, %v", row, err)
+	}
+}
+
+func TestWhoHasNoSteadyLeaseSweepsNothing(t *testing.T) {
+	url := pgtest.URL(t)
+	s, db := open(t, url), raw(t, url)
+	write(t, s, "n1", "s", "abc")
+	dead(t, db, "n1")
+	for what, sql := range map[string]string{
+		"none":                   "DELETE FROM rillkeep.nodes WHERE name = 'sweeper'",
+		"over":                   "UPDATE rillkeep.nodes SET expires_at = now() - interval '1 s', heartbeat_at = now() - interval '1 h' WHERE name = 'sweeper'",
+		"had a gap":              "UPDATE rillkeep.nodes SET since = now() - interval '1 min' WHERE name = 'sweeper'",
+		"not renewed for a time": "UPDATE rillkeep.nodes SET expires_at = now() + interval '20 min', heartbeat_at = now() - interval '40 min' WHERE name = 'sweeper'",
+	} {
+		if err := s.Steady(t.Context(), sweeper); err != nil {
+			t.Fatal(err)
+		}
+		exec(t, db, sql)
+		if n, err := s.Sweep(t.Context(), sweeper, grace); n != 0 || err != nil {
+			t.Errorf("%s: swept %d, %v", what, n, err)
+		}
+	}
+	wantSwept(t, s, 1)
 }

@@ -196,11 +196,4 @@ func (a *Appender) fits(s plane.Slice, row plane.Row) bool {
 }
 
 // Divisible is a group.Writer's.
-func (a *Appender) Divisible(err error) bool {
-	switch Class(err) {
-	case "", "08", "25", "28", "3D", "53", "57", "58": // of the connection, the session or the server
-		return false
-	default:
-		return true
-	}
-}
+func (a *Appender) Divisible(err error) bool { return OneRows(err) }

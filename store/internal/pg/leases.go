@@ -13,13 +13,15 @@ import (
 )
 
 const (
-	// renewSQL: $1 name, $2 incarnation, $3 and $4 its addresses, $5 how long.
+	// renewSQL: $1 name, $2 incarnation, $3 and $4 its addresses, $5 how long. A
+	// lease that is renewed after six tenths of it had a gap.
 	renewSQL = `
-		INSERT INTO rillkeep.nodes (name, incarnation, http_addr, gossip_addr, heartbeat_at, expires_at)
+		INSERT INTO rillkeep.nodes AS n (name, incarnation, http_addr, gossip_addr, heartbeat_at, expires_at)
 		VALUES ($1, $2, $3, $4, now(), now() + $5::interval)
 		ON CONFLICT (name, incarnation) DO UPDATE
 		SET http_addr = excluded.http_addr, gossip_addr = excluded.gossip_addr,
-			heartbeat_at = excluded.heartbeat_at, expires_at = excluded.expires_at`
+			heartbeat_at = excluded.heartbeat_at, expires_at = excluded.expires_at,
+			since = CASE WHEN n.heartbeat_at + (n.expires_at - n.heartbeat_at) * 0.6 > now() THEN least(n.since, now()) ELSE now() END`
 
 	releaseSQL = `DELETE FROM rillkeep.nodes WHERE name = $1 AND incarnation = $2`
 
@@ -39,6 +41,13 @@ const (
 // leaseKept is how long a lease that has run out stays, for who wonders what
 // became of a node.
 const leaseKept = time.Hour
+
+// SteadySQL is a condition: the node $4 with the incarnation $5 has a lease that had
+// no gap for its time.
+const SteadySQL = `EXISTS (
+	SELECT FROM rillkeep.nodes
+	WHERE name = $4 AND incarnation = $5 AND since < now() - (expires_at - heartbeat_at)
+		AND heartbeat_at + (expires_at - heartbeat_at) * 0.6 > now())`
 
 // Leases are the nodes' leases on a database, in the table nodes of a schema.
 type Leases struct {

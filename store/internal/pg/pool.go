@@ -45,15 +45,62 @@ const (
 )
 
 // Open connects to the database of url, a postgres:// URL or a keyword string as
-// libpq takes them, with pgx's pool_* settings; and says whether it leads to a
-// pooler that gives each transaction another session. No error shows the URL.
-func Open(ctx context.Context, url string) (pool *pgxpool.Pool, pooled bool, err error) {
+// libpq takes them, with pgx's pool_* settings. own is how to connect for a
+// session of one's own: to the URL direct, which must lead to the same database,
+// or, if that is "", to url; nil if that leads to a pooler that gives each
+// transaction another session. No error shows a URL.
+func Open(ctx context.Context, url, direct string) (pool *pgxpool.Pool, own *pgx.ConnConfig, err error) {
+	own, err = ownWay(url, direct)
+	if err != nil {
+		return nil, nil, err
+	}
 	pool, err = connect(ctx, url, false)
-	if pooler(err) {
-		pooled = true
+	pooled := pooler(err)
+	if pooled {
 		pool, err = connect(ctx, url, true)
 	}
-	return pool, pooled, err
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case direct != "":
+		if err := same(ctx, pool, own); err != nil {
+			pool.Close()
+			return nil, nil, err
+		}
+	case pooled:
+		own = nil
+	}
+	return pool, own, nil
+}
+
+// same makes sure that a direct way leads to the pool's database: a name that is
+// taken, or a change that is heard, in another one is nobody's.
+func same(ctx context.Context, pool *pgxpool.Pool, direct *pgx.ConnConfig) error {
+	const which = "SELECT current_database(), pg_postmaster_start_time()"
+	var here, there struct {
+		database string
+		started  time.Time
+	}
+	if err := pool.QueryRow(ctx, which).Scan(&here.database, &here.started); err != nil {
+		return Failed(ctx, err, "look which database this is")
+	}
+	conn, err := pgx.ConnectConfig(ctx, direct)
+	if err != nil {
+		return Failed(ctx, err, "connect to database by its direct URL")
+	}
+	err = conn.QueryRow(ctx, which).Scan(&there.database, &there.started)
+	if closed := conn.Close(ctx); err == nil {
+		err = closed
+	}
+	switch {
+	case err != nil:
+		return Failed(ctx, err, "look where the direct URL leads")
+	case here.database != there.database:
+		return fmt.Errorf("%w: the direct URL leads to database %q, not to %q", plane.ErrConfig, there.database, here.database)
+	case !here.started.Equal(there.started):
+		return fmt.Errorf("%w: the direct URL leads to another server", plane.ErrConfig)
+	}
+	return nil
 }
 
 func connect(ctx context.Context, url string, pooled bool) (*pgxpool.Pool, error) {
@@ -72,9 +119,8 @@ func connect(ctx context.Context, url string, pooled bool) (*pgxpool.Pool, error
 	return pool, nil
 }
 
-// Direct is how to connect for a session of one's own: to direct, or, if that is
-// "", to url.
-func Direct(url, direct string) (*pgx.ConnConfig, error) {
+// ownWay is how to connect for a session of one's own.
+func ownWay(url, direct string) (*pgx.ConnConfig, error) {
 	cfg, err := parse(cmp.Or(direct, url), false)
 	switch {
 	case err == nil:
@@ -210,4 +256,19 @@ func Class(err error) string {
 		return ""
 	}
 	return said.Code[:2]
+}
+
+// OneRows reports whether err may be for what one row is, so that others of the
+// same statement have none without it.
+func OneRows(err error) bool {
+	said, ok := errors.AsType[*pgconn.PgError](err)
+	if !ok || said.Severity == "FATAL" || said.Severity == "PANIC" {
+		return false
+	}
+	switch Class(err) {
+	case "", "08", "25", "28", "3D", "53", "57", "58": // of the connection or the server
+		return false
+	default: // a damaged row, a policy or a trigger of the application's may be the cause
+		return true
+	}
 }

@@ -9,13 +9,15 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"rillkeep.dev/rillkeep/plane"
+	"rillkeep.dev/rillkeep/store"
 	"rillkeep.dev/rillkeep/store/internal/rows"
 )
 
 // SweepSQL are the statements that seal a store's orphans.
 type SweepSQL struct {
 	// Orphans locks rows to be sealed, but those that others have locked, and
-	// answers id and length: $1 grace, $2 how many, $3 ids that are passed over.
+	// answers id and length: $1 grace, $2 how many, $3 ids that are passed over; none
+	// unless SteadySQL, with its $4 and $5, is so.
 	Orphans string
 
 	// Texts answers all of the texts of rows, id, body, and their chunks' ends and
@@ -47,14 +49,14 @@ const (
 
 // Sweep seals orphans, and forgets leases that have been over for long. See
 // store.Shared.
-func (s *Sweeper) Sweep(ctx context.Context, grace time.Duration) (int, error) {
+func (s *Sweeper) Sweep(ctx context.Context, node store.Node, grace time.Duration) (int, error) {
 	var (
 		count  int
 		errs   []error
 		spoilt = []string{} // not sealed, and passed over from then on
 	)
 	for limit := sweepRows; ; {
-		ids, err := s.sweep(ctx, grace, limit, spoilt)
+		ids, err := s.sweep(ctx, node, grace, limit, spoilt)
 		switch {
 		case err == nil && len(ids) == 0:
 			if err := s.Leases.Prune(ctx, grace); err != nil {
@@ -79,9 +81,9 @@ func (s *Sweeper) Sweep(ctx context.Context, grace time.Duration) (int, error) {
 
 // sweep seals a batch of orphans in one transaction, and answers which; of one
 // that failed those that it tried to seal.
-func (s *Sweeper) sweep(ctx context.Context, grace time.Duration, limit int, but []string) (ids []string, err error) {
+func (s *Sweeper) sweep(ctx context.Context, node store.Node, grace time.Duration, limit int, but []string) (ids []string, err error) {
 	err = pgx.BeginFunc(ctx, s.Pool, func(tx pgx.Tx) error {
-		seqs, err := s.lockOrphans(ctx, tx, grace, limit, but)
+		seqs, err := s.lockOrphans(ctx, tx, node, grace, limit, but)
 		if err != nil || len(seqs) == 0 {
 			return err
 		}
@@ -98,8 +100,8 @@ func (s *Sweeper) sweep(ctx context.Context, grace time.Duration, limit int, but
 }
 
 // lockOrphans answers the lengths of the orphans that are to be sealed together.
-func (s *Sweeper) lockOrphans(ctx context.Context, tx pgx.Tx, grace time.Duration, limit int, but []string) (map[string]int64, error) {
-	found, err := tx.Query(ctx, s.SQL.Orphans, grace, limit, but)
+func (s *Sweeper) lockOrphans(ctx context.Context, tx pgx.Tx, node store.Node, grace time.Duration, limit int, but []string) (map[string]int64, error) {
+	found, err := tx.Query(ctx, s.SQL.Orphans, grace, limit, but, node.Name, node.Incarnation)
 	if err != nil {
 		return nil, err
 	}

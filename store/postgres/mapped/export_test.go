@@ -5,10 +5,12 @@ import (
 	"context"
 	"net"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"rillkeep.dev/rillkeep/plane"
+	"rillkeep.dev/rillkeep/store"
 	"rillkeep.dev/rillkeep/store/internal/group"
 	"rillkeep.dev/rillkeep/store/internal/pg"
 )
@@ -19,6 +21,18 @@ func (s *Store) AppendSQL() string { return s.stmt.append }
 // AppendOne appends one slice, at once.
 func AppendOne(ctx context.Context, s *Store, slice plane.Slice) (plane.Row, error) {
 	return s.appender().One(ctx, slice)
+}
+
+// Sweep sweeps for a node that has a lease that had no gap for long.
+func Sweep(ctx context.Context, s *Store, grace time.Duration) (int, error) {
+	node := store.Node{Name: "sweeper", Incarnation: "boot1"}
+	if err := s.Renew(ctx, node, time.Hour); err != nil {
+		return 0, err
+	}
+	if _, err := s.pool.Exec(ctx, "UPDATE rillkeep.nodes SET since = '-infinity' WHERE name = $1", node.Name); err != nil {
+		return 0, err
+	}
+	return s.Sweep(ctx, node, grace)
 }
 
 // AppendMany appends one batch.
@@ -66,7 +80,7 @@ func (s *Store) Doubts() int {
 // done, but not answered, what lose says.
 func OpenLosing(tb testing.TB, url string, t Tables, lose func(query []byte) bool) *Store {
 	tb.Helper()
-	pool, _, err := pg.Open(tb.Context(), url)
+	pool, _, err := pg.Open(tb.Context(), url, "")
 	if err != nil {
 		tb.Fatal(err)
 	}

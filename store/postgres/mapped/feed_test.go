@@ -102,7 +102,7 @@ func TestWithoutAHostColumnThereAreNoLeases(t *testing.T) {
 	s, door := bare.open(t)
 	node := store.Node{Name: "n1", Incarnation: "boot1"}
 	_, nodes := s.Nodes(t.Context())
-	_, swept := s.Sweep(t.Context(), grace)
+	_, swept := s.Sweep(t.Context(), node, grace)
 	_, cancelled := s.Cancelled(t.Context(), "n1/boot1")
 	_, deleted := s.DeleteEnded(t.Context(), grace)
 	for call, err := range map[string]error{

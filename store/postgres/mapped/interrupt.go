@@ -3,6 +3,7 @@ package mapped
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 
 	"github.com/jackc/pgx/v5"
@@ -12,6 +13,19 @@ import (
 	"rillkeep.dev/rillkeep/store/internal/rows"
 )
 
+// TakeName makes a node's name this store's alone, in the place where the leases
+// are. See store.Named. Without a host
+// column no row is the name's, and nothing is taken.
+func (s *Store) TakeName(ctx context.Context, node string) error {
+	if s.has.Host == "" {
+		return nil
+	}
+	if err := s.calls.Do(func() error { return s.name.Take(ctx, node, schema) }); err != nil {
+		return pg.Failed(ctx, err, "take the name %q", node)
+	}
+	return nil
+}
+
 // Interrupt seals what earlier runs of a node left streaming. See store.Store.
 // Without a host column nobody knows what they left, and nothing is sealed.
 func (s *Store) Interrupt(ctx context.Context, node, incarnation string) (count int, err error) {
@@ -19,14 +33,8 @@ func (s *Store) Interrupt(ctx context.Context, node, incarnation string) (count 
 	if err != nil {
 		return 0, err
 	}
-	take := func() error {
-		if s.has.Host == "" {
-			return nil
-		}
-		return s.name.Take(ctx, node, schema) // where the leases are
-	}
-	if err := s.calls.Do(take); err != nil {
-		return 0, pg.Failed(ctx, err, "interrupt: take the name %q", node)
+	if err := s.TakeName(ctx, node); err != nil {
+		return 0, fmt.Errorf("interrupt: %w", err)
 	}
 	if s.has.Host == "" {
 		return 0, nil

@@ -66,6 +66,7 @@ type Store struct {
 
 var (
 	_ store.Store  = (*Store)(nil)
+	_ store.Named  = (*Store)(nil)
 	_ store.Shared = (*Store)(nil)
 )
 
@@ -83,16 +84,9 @@ func Open(ctx context.Context, url, direct string, t Tables) (*Store, error) {
 	if err := refusal(t.check()); err != nil {
 		return nil, err
 	}
-	own, err := pg.Direct(url, direct)
+	pool, own, err := pg.Open(ctx, url, direct)
 	if err != nil {
 		return nil, err
-	}
-	pool, pooled, err := pg.Open(ctx, url)
-	if err != nil {
-		return nil, err
-	}
-	if pooled && direct == "" {
-		own = nil
 	}
 	s, err := newStore(ctx, pool, own, t)
 	if err == nil && t.Host != "" {

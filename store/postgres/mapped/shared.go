@@ -76,6 +76,9 @@ func (s *Store) Renew(ctx context.Context, node store.Node, ttl time.Duration) e
 	if s.has.Host == "" {
 		return errNoHost
 	}
+	if err := s.name.Hold(ctx); err != nil { // its session may have been lost
+		return pg.Failed(ctx, err, "hold the name of %q", node.Name)
+	}
 	return s.leases.Renew(ctx, node, ttl)
 }
 

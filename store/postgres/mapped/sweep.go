@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"rillkeep.dev/rillkeep/store"
 	"rillkeep.dev/rillkeep/store/internal/pg"
 )
 
@@ -33,7 +34,7 @@ const (
 		SELECT m.{id}::text, coalesce(m.{seq}, 0)::bigint
 		FROM rillkeep.nodes n JOIN {messages} m
 			ON n.name = split_part({owner}, '/', 1) AND n.incarnation = split_part({owner}, '/', 2)
-		WHERE {is owned} AND n.expires_at < now() - $1::interval AND m.{id}::text <> ALL ($3::text[])
+		WHERE {is owned} AND n.expires_at < now() - $1::interval AND ` + pg.SteadySQL + ` AND m.{id}::text <> ALL ($3::text[])
 		LIMIT $2 FOR NO KEY UPDATE OF m SKIP LOCKED`
 
 	// textsSQL is its Texts.
@@ -54,7 +55,7 @@ const (
 )
 
 // Sweep seals orphans. See store.Shared.
-func (s *Store) Sweep(ctx context.Context, grace time.Duration) (int, error) {
+func (s *Store) Sweep(ctx context.Context, node store.Node, grace time.Duration) (int, error) {
 	if s.has.Host == "" {
 		return 0, errNoHost
 	}
@@ -65,5 +66,5 @@ func (s *Store) Sweep(ctx context.Context, grace time.Duration) (int, error) {
 		Pool: s.pool, Leases: s.leases, SQL: s.stmt.sweep,
 		Args: func(id, text string) []any { return []any{id, text} },
 	}
-	return sweeper.Sweep(ctx, grace)
+	return sweeper.Sweep(ctx, node, grace)
 }

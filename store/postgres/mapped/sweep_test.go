@@ -15,11 +15,11 @@ import (
 
 const grace = 30 * time.Second
 
-func wantSwept(t *testing.T, s store.Shared, want int) {
+func wantSwept(t *testing.T, s *mapped.Store, want int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if n, err := s.Sweep(ctx, grace); n != want || err != nil {
+	if n, err := mapped.Sweep(ctx, s, grace); n != want || err != nil {
 		t.Errorf("swept %d, %v, want %d", n, err, want)
 	}
 }
@@ -155,7 +155,7 @@ func TestALockedOrphanAndOneThatCannotBeSealedCostThemselvesAlone(t *testing.T) 
 	door.ended("n1", time.Minute)
 	door.exec("ALTER TABLE {messages} ADD CHECK ({id} <> 's21' OR {status} <> 'interrupted')")
 	release := door.locks(t, "s07")
-	n, err := s.Sweep(t.Context(), grace)
+	n, err := mapped.Sweep(t.Context(), s, grace)
 	if n != 38 || err == nil || !strings.Contains(err.Error(), `"s21"`) || strings.Contains(err.Error(), `"s07"`) {
 		t.Errorf("swept %d, %v", n, err)
 	}
@@ -186,7 +186,7 @@ func TestSweepersShareTheWork(t *testing.T) {
 	for i, s := range sweepers {
 		all.Go(func() {
 			var err error
-			if counts[i], err = s.Sweep(t.Context(), grace); err != nil {
+			if counts[i], err = mapped.Sweep(t.Context(), s, grace); err != nil {
 				t.Error(err)
 			}
 		})
