@@ -16,10 +16,13 @@ import (
 // TakeName makes a node's name this store's alone. See store.Named. Without a host
 // column no row is the name's, and nothing is taken.
 func (s *Store) TakeName(ctx context.Context, node string) error {
-	if s.has.Host == "" {
-		return nil
+	take := func() error {
+		if s.has.Host == "" {
+			return nil
+		}
+		return s.name.Take(ctx, node, s.table)
 	}
-	if err := s.calls.Do(func() error { return s.name.Take(ctx, node, s.table) }); err != nil {
+	if err := s.calls.Do(take); err != nil {
 		return pg.Failed(ctx, err, "take the name %q", node)
 	}
 	return nil
