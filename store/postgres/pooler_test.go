@@ -25,8 +25,20 @@ func TestStoreByWayOfAPooler(t *testing.T) {
 }
 
 func TestANodesNameIsNotHeldByWayOfAPooler(t *testing.T) {
+	for name, settings := range map[string]string{
+		"that refuses settings": "",
+		"that ignores settings": "ignore_startup_parameters = lock_timeout,statement_timeout,idle_in_transaction_session_timeout," +
+			"tcp_keepalives_idle,tcp_keepalives_interval,tcp_keepalives_count",
+	} {
+		t.Run(name, func(t *testing.T) { wantPooled(t, settings) })
+	}
+}
+
+// wantPooled fails the test unless a pooler with such settings is taken for one.
+func wantPooled(t *testing.T, settings string) {
+	t.Helper()
 	url := pgtest.URL(t)
-	pooled := pgtest.Bouncer(t, url)
+	pooled := pgtest.Bouncer(t, url, settings)
 	s := open(t, pooled)
 	if _, err := interrupt(t, s, "n1", "boot1"); !errors.Is(err, plane.ErrConfig) || !strings.Contains(err.Error(), "direct") {
 		t.Errorf("got %v", err)

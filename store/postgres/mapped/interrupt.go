@@ -14,13 +14,16 @@ import (
 )
 
 // TakeName makes a node's name this store's alone, in the place where the leases
-// are. See store.Named. Without a host
-// column no row is the name's, and nothing is taken.
+// are. See store.Named. Without a host column no row is the name's, and nothing is
+// taken.
 func (s *Store) TakeName(ctx context.Context, node string) error {
-	if s.has.Host == "" {
-		return nil
+	take := func() error {
+		if s.has.Host == "" {
+			return nil
+		}
+		return s.name.Take(ctx, node, schema)
 	}
-	if err := s.calls.Do(func() error { return s.name.Take(ctx, node, schema) }); err != nil {
+	if err := s.calls.Do(take); err != nil {
 		return pg.Failed(ctx, err, "take the name %q", node)
 	}
 	return nil

@@ -22,8 +22,9 @@ import (
 
 // Bouncer starts a PgBouncer that gives each transaction of a client another of
 // a few sessions, in front of the server of a URL, and answers the URL by way of
-// it. It ends with the test, which fails where there is no PgBouncer.
-func Bouncer(tb testing.TB, server string) string {
+// it. settings are more lines of its configuration. It ends with the test, which
+// fails where there is no PgBouncer.
+func Bouncer(tb testing.TB, server string, settings ...string) string {
 	tb.Helper()
 	bin, err := bouncerBinary()
 	if err != nil {
@@ -58,7 +59,8 @@ auth_type = any
 pool_mode = transaction
 default_pool_size = 4
 max_client_conn = 200
-`, to.Database, quote(to.Host), to.Port, quote(to.Database), quote(to.User), password, port)})
+%s
+`, to.Database, quote(to.Host), to.Port, quote(to.Database), quote(to.User), password, port, strings.Join(settings, "\n"))})
 
 	cmd := exec.Command("/bin/sh", "-c", `"$bin" "$dir/pgbouncer.ini" >"$dir/log" 2>&1 & cat >/dev/null; kill -KILL $!`)
 	cmd.Env = append(os.Environ(), "bin="+bin, "dir="+dir)
