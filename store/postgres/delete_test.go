@@ -9,8 +9,9 @@ import (
 )
 
 func TestStreamsThatEndedLongAgoAreDeletedABatchAtATime(t *testing.T) {
+	t.Parallel()
 	url := pgtest.URL(t)
-	s, db := open(t, url+lockWait), raw(t, url)
+	s, db := open(t, url+lockWait), pgtest.Pool(t, url)
 	exec(t, db, `
 		INSERT INTO rillkeep.streams (id, status, seq, ended_at)
 			SELECT 'old' || n, 'complete', 1, now() - interval '2 days' FROM generate_series(1, 250) n

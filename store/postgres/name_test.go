@@ -20,6 +20,7 @@ func interrupt(t *testing.T, s store.Store, node, incarnation string) (int, erro
 }
 
 func TestANodeDoesNotSealTheStreamsOfALiveOneOfItsName(t *testing.T) {
+	t.Parallel()
 	url := pgtest.URL(t) + "&pool_max_conns=1"
 	first, second := open(t, url), open(t, url)
 	if count, err := interrupt(t, first, "n1", "boot1"); count != 0 || err != nil {
@@ -41,20 +42,21 @@ func TestANodeDoesNotSealTheStreamsOfALiveOneOfItsName(t *testing.T) {
 	if _, err := interrupt(t, second, "n2", "boot1"); err != nil {
 		t.Errorf("the second by another name: %v", err)
 	}
-	shut(t, first)
+	pgtest.Close(t, first)
 	if count, err := interrupt(t, second, "n1", "boot2"); count != 1 || err != nil {
 		t.Errorf("the second once the first has closed: %d, %v", count, err)
 	}
 }
 
 func TestANameIsOneSchemas(t *testing.T) {
+	t.Parallel()
 	url := pgtest.URL(t)
 	for _, schema := range []string{"a", "b"} {
 		s, err := postgres.Open(t.Context(), url, postgres.Config{Schema: schema})
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { shut(t, s) })
+		t.Cleanup(func() { pgtest.Close(t, s) })
 		if _, err := interrupt(t, s, "n1", "boot1"); err != nil {
 			t.Errorf("schema %q: %v", schema, err)
 		}
@@ -63,8 +65,9 @@ func TestANameIsOneSchemas(t *testing.T) {
 
 // As of a process that was killed, or of a network that broke.
 func TestANameIsFreeWhenItsSessionHasEnded(t *testing.T) {
+	t.Parallel()
 	url := pgtest.URL(t)
-	first, second, db := open(t, url), open(t, url), raw(t, url)
+	first, second, db := open(t, url), open(t, url), pgtest.Pool(t, url)
 	kill := func() {
 		t.Helper()
 		var ended bool
@@ -90,6 +93,7 @@ func TestANameIsFreeWhenItsSessionHasEnded(t *testing.T) {
 }
 
 func TestACallThatCouldNotWaitLeavesTheNameAsItWas(t *testing.T) {
+	t.Parallel()
 	url := pgtest.URL(t)
 	first, second := open(t, url), open(t, url)
 	if _, err := interrupt(t, first, "n1", "boot1"); err != nil {

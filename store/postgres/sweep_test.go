@@ -64,8 +64,9 @@ func wantStream(t *testing.T, s store.Store, id string, status plane.Status, tex
 }
 
 func TestAStreamIsSweptOnceItsOwnersLeaseIsOverForTheGrace(t *testing.T) {
+	t.Parallel()
 	url := pgtest.URL(t)
-	s, db := open(t, url), raw(t, url)
+	s, db := open(t, url), pgtest.Pool(t, url)
 	for id, host := range map[string]string{
 		"live": "n1/boot1", "idle": "n1/boot1", "dead": "n2/boot1", "late": "n3/boot1", "unknown": "n4/boot1", "fresh": "n5/boot1",
 		"another boot": "n1/boot0", "longer": "n1/boot1x", "similar": "n1/boot1-", "nobody": "n6/boot1", "odd": "n7/boot1", "slash": "n8/boot1",
@@ -100,8 +101,9 @@ func TestAStreamIsSweptOnceItsOwnersLeaseIsOverForTheGrace(t *testing.T) {
 }
 
 func TestWhatIsSweptHasItsWholeTextAndStaysSo(t *testing.T) {
+	t.Parallel()
 	url := pgtest.URL(t)
-	s, db := open(t, url), raw(t, url)
+	s, db := open(t, url), pgtest.Pool(t, url)
 	texts := map[string]string{"empty": "", "short": "a", "long": strings.Repeat("of many 😀 checkpoints ", 5000)}
 	for id, text := range texts {
 		var slices []string
@@ -160,8 +162,9 @@ func wantStreamPaged(t *testing.T, s store.Store, id, text string) {
 }
 
 func TestALockedOrphanIsLeftForTheNextSweep(t *testing.T) {
+	t.Parallel()
 	url := pgtest.URL(t)
-	s, db := open(t, url+lockWait), raw(t, url)
+	s, db := open(t, url+lockWait), pgtest.Pool(t, url)
 	for n := range 40 {
 		write(t, s, "n1", fmt.Sprint("s", n), "abc")
 	}
@@ -176,8 +179,9 @@ func TestALockedOrphanIsLeftForTheNextSweep(t *testing.T) {
 }
 
 func TestAnOrphanThatCannotBeSealedCostsItselfAlone(t *testing.T) {
+	t.Parallel()
 	url := pgtest.URL(t)
-	s, db := open(t, url), raw(t, url)
+	s, db := open(t, url), pgtest.Pool(t, url)
 	for n := range 40 {
 		write(t, s, "n1", fmt.Sprintf("s%02d", n), "abc")
 	}
@@ -194,8 +198,9 @@ func TestAnOrphanThatCannotBeSealedCostsItselfAlone(t *testing.T) {
 }
 
 func TestSweepersShareTheWork(t *testing.T) {
+	t.Parallel()
 	url := pgtest.URL(t)
-	db := raw(t, url)
+	db := pgtest.Pool(t, url)
 	const streams = 300
 	sweepers := []store.Shared{open(t, url), open(t, url), open(t, url)}
 	exec(t, db, `
@@ -229,8 +234,9 @@ func TestSweepersShareTheWork(t *testing.T) {
 
 // The owner was only slow: the first to have the row wins, and the other is told.
 func TestASweepAndTheOwnersSealDecideBetweenThem(t *testing.T) {
+	t.Parallel()
 	url := pgtest.URL(t)
-	owner, sweeper, db := open(t, url), open(t, url), raw(t, url)
+	owner, sweeper, db := open(t, url), open(t, url), pgtest.Pool(t, url)
 	const streams = 200
 	rows := make([]plane.Row, streams)
 	for n := range rows {
@@ -276,8 +282,9 @@ func TestASweepAndTheOwnersSealDecideBetweenThem(t *testing.T) {
 }
 
 func TestLeasesThatAreOverForLongAreForgotten(t *testing.T) {
+	t.Parallel()
 	url := pgtest.URL(t)
-	s, db := open(t, url), raw(t, url)
+	s, db := open(t, url), pgtest.Pool(t, url)
 	dead(t, db, "n1")
 	exec(t, db, "INSERT INTO rillkeep.nodes (name, incarnation, expires_at) VALUES ('n2', 'boot1', now() - interval '2 h')")
 	renew(t, s, store.Node{Name: "n3", Incarnation: "boot1"})
