@@ -6,4 +6,7 @@ import (
 	"rillkeep.dev/rillkeep/store/postgres/pgtest"
 )
 
-func TestMain(m *testing.M) { pgtest.Main(m, 6) }
+func TestMain(m *testing.M) {
+	pgtest.AtOnce(6)
+	m.Run()
+}

@@ -46,7 +46,7 @@ func TestAProxyBreaksWhatItIsToldTo(t *testing.T) {
 			if _, err := conn.Exec(t.Context(), insert, 1); err != nil {
 				t.Fatal(err)
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 			defer cancel()
 			if _, err := conn.Exec(ctx, insert, 2); err == nil || (ctx.Err() != nil) != (tt.fault == pgtest.Stall) {
 				t.Errorf("got %v", err)
@@ -64,7 +64,7 @@ func TestAProxyIsStillAndRefuses(t *testing.T) {
 	t.Parallel()
 	p := pgtest.NewProxy(t, pgtest.URL(t))
 	connect := func() error {
-		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
 		conn, err := pgx.Connect(ctx, p.URL())
 		if err != nil {
