@@ -68,10 +68,10 @@ var manager struct {
 
 // manage runs one statement in the server's own database, one at a time.
 func manage(url, sql string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
 	manager.Lock()
 	defer manager.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
 	if manager.conn == nil || manager.conn.IsClosed() {
 		conn, err := pgx.Connect(ctx, url)
 		if err != nil {
