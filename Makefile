@@ -13,7 +13,7 @@ build:
 
 test: ## all tests, race detector on; needs PostgreSQL, PgBouncer and Chromium, and gets them
 	.ci/tools
-	$(GO) test -race -timeout 15m ./...
+	$(GO) test -race -timeout 8m ./...
 
 lint: ## what must be silent before a commit
 	@test -z "$$(gofmt -l .)" || { echo "gofmt these files:"; gofmt -l .; exit 1; }

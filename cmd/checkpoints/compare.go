@@ -12,7 +12,7 @@ import (
 
 	"rillkeep.dev/rillkeep/plane"
 	"rillkeep.dev/rillkeep/store/postgres"
-	"rillkeep.dev/rillkeep/store/postgres/pgtest"
+	"rillkeep.dev/rillkeep/store/postgres/pgtest/server"
 )
 
 // comparison is the obvious way beside ours.
@@ -38,7 +38,7 @@ type result struct {
 // text is a slice of 512 units.
 var text = strings.Repeat("0123456789 abcde", 32)
 
-func (c comparison) run(ctx context.Context, server *pgtest.Server) error {
+func (c comparison) run(ctx context.Context, server *server.Server) error {
 	db, err := pgxpool.New(ctx, server.URL())
 	if err != nil {
 		return err
@@ -66,7 +66,7 @@ func (c comparison) run(ctx context.Context, server *pgtest.Server) error {
 }
 
 // measure runs one way in tables of its own.
-func (c comparison) measure(ctx context.Context, db *pgxpool.Pool, server *pgtest.Server, way, schema string, streams int) (r result, err error) {
+func (c comparison) measure(ctx context.Context, db *pgxpool.Pool, server *server.Server, way, schema string, streams int) (r result, err error) {
 	a, done, err := open(ctx, server, way, schema)
 	if err != nil {
 		return r, err
@@ -147,7 +147,7 @@ func median(rs []result, of func(result) float64) float64 {
 }
 
 // open returns a way to append, in tables of a schema of its own.
-func open(ctx context.Context, server *pgtest.Server, way, schema string) (a appender, done func(), err error) {
+func open(ctx context.Context, server *server.Server, way, schema string) (a appender, done func(), err error) {
 	if way == "obvious" {
 		return openObvious(ctx, server.URL(), schema)
 	}

@@ -21,7 +21,7 @@ import (
 	"strconv"
 	"time"
 
-	"rillkeep.dev/rillkeep/store/postgres/pgtest"
+	"rillkeep.dev/rillkeep/store/postgres/pgtest/server"
 )
 
 func main() {
@@ -57,8 +57,8 @@ func main() {
 }
 
 // onServer measures on a server of its own.
-func onServer(ctx context.Context, measure func(context.Context, *pgtest.Server) error) (err error) {
-	server, err := pgtest.Start(ctx)
+func onServer(ctx context.Context, measure func(context.Context, *server.Server) error) (err error) {
+	server, err := server.Start(ctx)
 	if err != nil {
 		return err
 	}

@@ -16,7 +16,7 @@ import (
 	"rillkeep.dev/rillkeep/actor"
 	"rillkeep.dev/rillkeep/plane"
 	"rillkeep.dev/rillkeep/store/postgres"
-	"rillkeep.dev/rillkeep/store/postgres/pgtest"
+	"rillkeep.dev/rillkeep/store/postgres/pgtest/server"
 )
 
 // product is many streams at the pace of a language model, under the default
@@ -44,7 +44,7 @@ type pushes struct {
 	n  int
 }
 
-func (p *product) run(ctx context.Context, server *pgtest.Server) error {
+func (p *product) run(ctx context.Context, server *server.Server) error {
 	s, err := postgres.Open(ctx, server.URL(), postgres.Config{})
 	if err != nil {
 		return err

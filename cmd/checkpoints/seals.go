@@ -11,12 +11,12 @@ import (
 
 	"rillkeep.dev/rillkeep/plane"
 	"rillkeep.dev/rillkeep/store/postgres"
-	"rillkeep.dev/rillkeep/store/postgres/pgtest"
+	"rillkeep.dev/rillkeep/store/postgres/pgtest/server"
 )
 
 // seals measures a seal that sends the whole text beside one that leaves what
 // the chunks hold to the server, for texts of three lengths.
-func (c comparison) seals(ctx context.Context, server *pgtest.Server) error {
+func (c comparison) seals(ctx context.Context, server *server.Server) error {
 	s, err := postgres.Open(ctx, server.URL(), postgres.Config{})
 	if err != nil {
 		return err

@@ -16,6 +16,7 @@ import (
 	"rillkeep.dev/rillkeep/router/node"
 	"rillkeep.dev/rillkeep/store"
 	"rillkeep.dev/rillkeep/store/postgres/pgtest"
+	"rillkeep.dev/rillkeep/store/postgres/pgtest/server"
 )
 
 // startedLater opens a node that does not find its database, mends that, and
@@ -89,16 +90,16 @@ func TestANodeWaitsForADatabaseThatIsNotThereYet(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	server, err := pgtest.Start(ctx)
+	database, err := server.Start(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = server.Stop() })
-	if err := server.Down(pgtest.Fast); err != nil {
+	t.Cleanup(func() { _ = database.Stop() })
+	if err := database.Down(server.Fast); err != nil {
 		t.Fatal(err)
 	}
-	startedLater(t, node.Config{Database: server.URL()}, func() {
-		if err := server.Up(); err != nil {
+	startedLater(t, node.Config{Database: database.URL()}, func() {
+		if err := database.Up(); err != nil {
 			t.Error(err)
 		}
 	})

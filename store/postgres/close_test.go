@@ -11,8 +11,9 @@ import (
 )
 
 func TestClosingWaitsForACallAsLongAsItsContextLasts(t *testing.T) {
+	t.Parallel()
 	url := pgtest.URL(t)
-	s, db := open(t, url), raw(t, url)
+	s, db := open(t, url), pgtest.Pool(t, url)
 	claim(t, s, "s")
 	release := pause(t, db, "INSERT ON rillkeep.chunks FOR EACH ROW")
 	var row plane.Row
@@ -21,7 +22,7 @@ func TestClosingWaitsForACallAsLongAsItsContextLasts(t *testing.T) {
 	call.Go(func() {
 		row, err = s.Append(t.Context(), plane.Slice{ID: "s", Token: token, Seq: 3, Text: "abc"})
 	})
-	waiting(t, db, 1)
+	pgtest.Waiting(t, db, 1)
 	ended, end := context.WithCancel(t.Context())
 	end()
 	if err := s.Close(ended); !errors.Is(err, context.Canceled) {
@@ -32,7 +33,7 @@ func TestClosingWaitsForACallAsLongAsItsContextLasts(t *testing.T) {
 	if err != nil || row.Seq != 3 {
 		t.Errorf("the call under way: %+v, %v", row, err)
 	}
-	shut(t, s)
+	pgtest.Close(t, s)
 	if _, err := s.Read(t.Context(), "s"); err == nil {
 		t.Error("a closed store answers")
 	}

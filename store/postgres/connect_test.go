@@ -31,11 +31,13 @@ func warm(t *testing.T, s store.Store, p *pgtest.Proxy, n int) {
 }
 
 func TestALostConnectionTakesItsFellowsAlong(t *testing.T) {
+	t.Parallel()
 	for name, lose := range map[string]func(t *testing.T, p *pgtest.Proxy, url string){
 		"cut":        func(_ *testing.T, p *pgtest.Proxy, _ string) { p.Cut() },
 		"terminated": func(t *testing.T, _ *pgtest.Proxy, url string) { pgtest.Terminate(t, url) },
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			url := pgtest.URL(t)
 			p := pgtest.NewProxy(t, url)
 			s := open(t, p.URL())
@@ -56,6 +58,7 @@ func TestALostConnectionTakesItsFellowsAlong(t *testing.T) {
 }
 
 func TestAConnectionThatHangsTakesItsFellowsAlong(t *testing.T) {
+	t.Parallel()
 	p := pgtest.NewProxy(t, pgtest.URL(t))
 	s := open(t, p.URL())
 	claim(t, s, "s")
@@ -64,7 +67,7 @@ func TestAConnectionThatHangsTakesItsFellowsAlong(t *testing.T) {
 	defer p.Cut() // else the store's end waits for goodbyes
 	failed := 0
 	for range 20 {
-		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		if _, err := s.Read(ctx, "s"); err != nil {
 			failed++
 		}
@@ -76,8 +79,9 @@ func TestAConnectionThatHangsTakesItsFellowsAlong(t *testing.T) {
 }
 
 func TestAReadOnlyServersConnectionIsNotKept(t *testing.T) {
+	t.Parallel()
 	url := pgtest.URL(t)
-	s, db := open(t, url+"&pool_max_conns=2"), raw(t, url)
+	s, db := open(t, url+"&pool_max_conns=2"), pgtest.Pool(t, url)
 	row := claim(t, s, "s")
 	exec := func(sql string) {
 		t.Helper()
@@ -111,8 +115,10 @@ func TestAReadOnlyServersConnectionIsNotKept(t *testing.T) {
 
 // Who repeats is the stream, which knows what it may repeat.
 func TestNoCallIsRepeatedByItself(t *testing.T) {
+	t.Parallel()
 	for _, fault := range []pgtest.Fault{pgtest.CutBefore, pgtest.CutAfter} {
 		t.Run(fmt.Sprint(fault), func(t *testing.T) {
+			t.Parallel()
 			p := pgtest.NewProxy(t, pgtest.URL(t))
 			s := open(t, p.URL())
 			row := claim(t, s, "s")
@@ -144,8 +150,9 @@ func TestNoCallIsRepeatedByItself(t *testing.T) {
 }
 
 func TestWhatTheServerWouldRefuseAgainIsBroken(t *testing.T) {
+	t.Parallel()
 	url := pgtest.URL(t)
-	s, db := open(t, url), raw(t, url)
+	s, db := open(t, url), pgtest.Pool(t, url)
 	row := claim(t, s, "s")
 	slice := plane.Slice{ID: "s", Token: row.Token, Seq: 3, Text: "bad"}
 	seal := plane.Seal{ID: "s", Token: row.Token, Status: plane.StatusComplete, Seq: 3, Text: "bad"}

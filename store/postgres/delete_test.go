@@ -12,8 +12,9 @@ import (
 )
 
 func TestStreamsThatEndedLongAgoAreDeleted(t *testing.T) {
+	t.Parallel()
 	url := pgtest.URL(t)
-	s, db := open(t, url+lockWait), raw(t, url)
+	s, db := open(t, url+lockWait), pgtest.Pool(t, url)
 	exec(t, db, `
 		INSERT INTO rillkeep.streams (id, status, seq, ended_at)
 			SELECT 'old' || n, 'complete', 1, now() - interval '2 days' FROM generate_series(1, 250) n
@@ -46,7 +47,7 @@ func TestStreamsThatEndedLongAgoAreDeleted(t *testing.T) {
 
 func TestAStreamThatCannotBeDeletedCostsNoOther(t *testing.T) {
 	url := pgtest.URL(t)
-	s, db := open(t, url), raw(t, url)
+	s, db := open(t, url), pgtest.Pool(t, url)
 	exec(t, db, `
 		INSERT INTO rillkeep.streams (id, status, seq, ended_at)
 			SELECT 's' || n, 'complete', 1, now() - interval '2 days' FROM generate_series(1, 150) n;
@@ -69,7 +70,7 @@ func TestAStreamThatCannotBeDeletedCostsNoOther(t *testing.T) {
 // Who has a place in the text before, or the token of it, has none in the new one.
 func TestAnIDThatWasDeletedComesBackWithAHigherEpoch(t *testing.T) {
 	url := pgtest.URL(t)
-	s, db := open(t, url), raw(t, url)
+	s, db := open(t, url), pgtest.Pool(t, url)
 	exec(t, db, "INSERT INTO rillkeep.streams (id, epoch) VALUES ('higher', 6)")
 	last := map[string]int64{}
 	for range 3 {

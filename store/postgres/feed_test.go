@@ -79,13 +79,14 @@ func cut(t *testing.T, db *pgxpool.Pool) {
 }
 
 func TestMessagesReachAllNodesOfASchema(t *testing.T) {
+	t.Parallel()
 	url := pgtest.URL(t)
 	first, second := open(t, url), open(t, url+"&pool_max_conns=1")
 	other, err := postgres.Open(t.Context(), url, postgres.Config{Schema: `Ot"her.`})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { shut(t, other) })
+	t.Cleanup(func() { pgtest.Close(t, other) })
 	ears := []ear{listens(t, first), listens(t, second)}
 	elsewhere := listens(t, other)
 	want := []string{"one", "two", strings.Repeat("x", feed.MaxMessage), strings.Repeat("漢", feed.MaxMessage/3)}
@@ -109,8 +110,9 @@ func TestMessagesReachAllNodesOfASchema(t *testing.T) {
 }
 
 func TestAListenerThatWasCutComesBack(t *testing.T) {
+	t.Parallel()
 	url := pgtest.URL(t)
-	s, db := open(t, url), raw(t, url)
+	s, db := open(t, url), pgtest.Pool(t, url)
 	e := listens(t, s)
 	for range 3 {
 		cut(t, db)
@@ -124,8 +126,9 @@ func TestAListenerThatWasCutComesBack(t *testing.T) {
 }
 
 func TestAListenerThatHearsNothingIsAskedAndKept(t *testing.T) {
+	t.Parallel()
 	url := pgtest.URL(t)
-	s, db := open(t, url), raw(t, url)
+	s, db := open(t, url), pgtest.Pool(t, url)
 	e := listens(t, s)
 	for asked := false; !asked; {
 		err := db.QueryRow(t.Context(), `
@@ -140,15 +143,16 @@ func TestAListenerThatHearsNothingIsAskedAndKept(t *testing.T) {
 }
 
 func TestAListenerHasAURLOfItsOwn(t *testing.T) {
+	t.Parallel()
 	url := pgtest.URL(t)
 	s, err := postgres.Open(t.Context(), url, postgres.Config{DirectURL: url + "&application_name=ear&pool_max_conns=3"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { shut(t, s) })
+	t.Cleanup(func() { pgtest.Close(t, s) })
 	listens(t, s).silent(t, s)
 	var ears int
-	if err := raw(t, url).QueryRow(t.Context(), "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'ear'").Scan(&ears); err != nil || ears != 1 {
+	if err := pgtest.Pool(t, url).QueryRow(t.Context(), "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'ear'").Scan(&ears); err != nil || ears != 1 {
 		t.Errorf("%d connections by it (%v)", ears, err)
 	}
 	_, err = postgres.Open(t.Context(), url, postgres.Config{DirectURL: "postgres://user:secret@host:port/"})
@@ -162,8 +166,9 @@ func TestAListenerHasAURLOfItsOwn(t *testing.T) {
 }
 
 func TestACancelByPlainSQLIsAnnouncedOnce(t *testing.T) {
+	t.Parallel()
 	url := pgtest.URL(t)
-	s, db := open(t, url), raw(t, url)
+	s, db := open(t, url), pgtest.Pool(t, url)
 	id := `a "quoted" \ 漢 id`
 	row := claim(t, s, id)
 	claim(t, s, "other")
@@ -206,8 +211,9 @@ func TestACancelByPlainSQLIsAnnouncedOnce(t *testing.T) {
 }
 
 func TestACancelThatCannotBeAnnouncedIsDoneAllTheSame(t *testing.T) {
+	t.Parallel()
 	url := pgtest.URL(t)
-	s, db := open(t, url), raw(t, url)
+	s, db := open(t, url), pgtest.Pool(t, url)
 	long := strings.Repeat("\x01", 1400) // as no client's id
 	if _, err := db.Exec(t.Context(), "INSERT INTO rillkeep.streams (id, status, host) VALUES ($1, 'streaming', 'n1/boot1/1')", long); err != nil {
 		t.Fatal(err)
@@ -223,8 +229,9 @@ func TestACancelThatCannotBeAnnouncedIsDoneAllTheSame(t *testing.T) {
 }
 
 func TestCancelledStreamsOfANode(t *testing.T) {
+	t.Parallel()
 	url := pgtest.URL(t)
-	s, db := open(t, url), raw(t, url)
+	s, db := open(t, url), pgtest.Pool(t, url)
 	for _, sql := range []string{
 		`INSERT INTO rillkeep.streams (id, status, host, cancel)
 			SELECT 's' || lpad(n::text, 5, '0'), 'streaming', 'n1/boot1/' || n, n % 2 = 0 FROM generate_series(1, 4200) n`,
@@ -248,6 +255,7 @@ func TestCancelledStreamsOfANode(t *testing.T) {
 // A session that listens and never reads its notifications keeps the server from
 // forgetting them; and payloads have a limit, which no text may meet.
 func TestASessionThatListensAndSleepsBreaksNoCommit(t *testing.T) {
+	t.Parallel()
 	url := pgtest.URL(t)
 	s := open(t, url)
 	stuck, err := pgx.Connect(t.Context(), url)
@@ -269,7 +277,7 @@ func TestASessionThatListensAndSleepsBreaksNoCommit(t *testing.T) {
 		e.next(t)
 	}
 	var used float64
-	if err := raw(t, url).QueryRow(t.Context(), "SELECT pg_notification_queue_usage()").Scan(&used); err != nil || used == 0 {
+	if err := pgtest.Pool(t, url).QueryRow(t.Context(), "SELECT pg_notification_queue_usage()").Scan(&used); err != nil || used == 0 {
 		t.Errorf("the queue is used by %v (%v)", used, err)
 	}
 	text := strings.Repeat("漢", 8000)

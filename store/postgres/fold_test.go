@@ -9,6 +9,7 @@ import (
 
 // TestASealFoldsWhatTheDatabaseHas shows it by what the chunks hold by then.
 func TestASealFoldsWhatTheDatabaseHas(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct{ sql, want string }{
 		"the chunks":                  {"UPDATE rillkeep.chunks SET text = upper(text)", "äB😀CDef"},
 		"unless one is gone":          {"DELETE FROM rillkeep.chunks WHERE seq = 4", "äb😀cdef"},
@@ -18,8 +19,9 @@ func TestASealFoldsWhatTheDatabaseHas(t *testing.T) {
 		"unless they reach further":   {"UPDATE rillkeep.streams SET seq = 7; INSERT INTO rillkeep.chunks VALUES ('s', 7, 'e')", "äb😀cdef"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			url := pgtest.URL(t)
-			s, db := open(t, url), raw(t, url)
+			s, db := open(t, url), pgtest.Pool(t, url)
 			claim(t, s, "s")
 			for _, slice := range []plane.Slice{{Seq: 4, Text: "äb😀"}, {From: 4, Seq: 6, Text: "cd"}} {
 				slice.ID, slice.Token = "s", token

@@ -18,10 +18,12 @@ import (
 
 // What plane.Store says of one append holds for each of a batch.
 func TestEachSliceOfABatchIsJudgedByItsOwnRow(t *testing.T) {
+	t.Parallel()
 	for mode, careful := range map[string]bool{"that waits": false, "that is careful": true} {
 		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
 			url := pgtest.URL(t)
-			s, db := open(t, url+lockWait), raw(t, url)
+			s, db := open(t, url+lockWait), pgtest.Pool(t, url)
 			for _, id := range []string{"fits", "behind", "another's", "cancelled", "ended", "repeated", "locked"} {
 				claim(t, s, id)
 			}
@@ -105,8 +107,9 @@ func ids(n int) (all []string) {
 }
 
 func TestALockedRowCostsNoOtherOfItsBatches(t *testing.T) {
+	t.Parallel()
 	url := pgtest.URL(t)
-	s, db := open(t, url+lockWait), raw(t, url)
+	s, db := open(t, url+lockWait), pgtest.Pool(t, url)
 	claim(t, s, "locked")
 	_, release := hold(t, db, "locked")
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -142,8 +145,9 @@ func TestALockedRowCostsNoOtherOfItsBatches(t *testing.T) {
 }
 
 func TestABadSliceCostsNoOtherOfItsBatches(t *testing.T) {
+	t.Parallel()
 	url := pgtest.URL(t)
-	s, db := open(t, url), raw(t, url)
+	s, db := open(t, url), pgtest.Pool(t, url)
 	if _, err := db.Exec(t.Context(), "ALTER TABLE rillkeep.chunks ADD CHECK (text NOT LIKE '%bad%')"); err != nil {
 		t.Fatal(err)
 	}
@@ -171,7 +175,7 @@ func TestARowThatIsRefusedCostsNoOtherOfItsBatches(t *testing.T) {
 	for _, code := range []string{"XX001", "42501", "0A000", "38000"} {
 		t.Run(code, func(t *testing.T) {
 			url := pgtest.URL(t)
-			s, db := open(t, url), raw(t, url)
+			s, db := open(t, url), pgtest.Pool(t, url)
 			exec(t, db, `
 				CREATE FUNCTION bad() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
 					IF NEW.stream_id = 's007' THEN RAISE EXCEPTION 'bad' USING ERRCODE = '`+code+`'; END IF;

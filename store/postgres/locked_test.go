@@ -40,15 +40,17 @@ const lockWait = "&lock_timeout=1min"
 
 // Of one connection a call that waited for the row would leave nothing.
 func TestALockedRowCostsNoOtherStreamItsConnection(t *testing.T) {
+	t.Parallel()
 	for name, write := range writes {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			url := pgtest.URL(t)
-			s, db := open(t, url+lockWait+"&pool_max_conns=1"), raw(t, url)
+			s, db := open(t, url+lockWait+"&pool_max_conns=1"), pgtest.Pool(t, url)
 			row := claim(t, s, "free")
 			lockable(t, s, name)
 			_, release := hold(t, db, "locked")
 
-			ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			errs := make([]error, 8)
 			var all sync.WaitGroup
@@ -94,8 +96,9 @@ func lockable(t *testing.T, s store.Store, write string) {
 
 // What changes nothing needs no lock, but for an append.
 func TestALockedRowRefusesAsAnyOther(t *testing.T) {
+	t.Parallel()
 	url := pgtest.URL(t)
-	s, db := open(t, url+lockWait), raw(t, url)
+	s, db := open(t, url+lockWait), pgtest.Pool(t, url)
 	row := claim(t, s, "s")
 	hold(t, db, "s")
 	if _, err := s.Open(t.Context(), plane.Claim{ID: "s", Node: "n2/boot1"}); !errors.Is(err, plane.ErrHeld) {
@@ -112,13 +115,15 @@ func TestALockedRowRefusesAsAnyOther(t *testing.T) {
 }
 
 func TestARowLockedForAMomentIsWaitedForByAllButAppends(t *testing.T) {
+	t.Parallel()
 	for name, write := range writes {
 		if name == "append" {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			url := pgtest.URL(t)
-			s, db := open(t, url), raw(t, url)
+			s, db := open(t, url), pgtest.Pool(t, url)
 			lockable(t, s, name)
 			_, release := hold(t, db, "locked")
 			var err error
@@ -135,8 +140,9 @@ func TestARowLockedForAMomentIsWaitedForByAllButAppends(t *testing.T) {
 }
 
 func TestAnOpenWaitsNotLongForARowThatIsNotCommitted(t *testing.T) {
+	t.Parallel()
 	url := pgtest.URL(t)
-	s, db := open(t, url), raw(t, url)
+	s, db := open(t, url), pgtest.Pool(t, url)
 	tx, err := db.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -145,7 +151,7 @@ func TestAnOpenWaitsNotLongForARowThatIsNotCommitted(t *testing.T) {
 	if _, err := tx.Exec(t.Context(), "INSERT INTO rillkeep.streams (id) VALUES ('s')"); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	if _, err := s.Open(ctx, plane.Claim{ID: "s", Node: "n1/boot1"}); !errors.Is(err, store.ErrBusy) {
 		t.Errorf("got %v", err)
@@ -157,13 +163,14 @@ func TestAnOpenWaitsNotLongForARowThatIsNotCommitted(t *testing.T) {
 }
 
 func TestInterruptLeavesALockedOrphanForTheNextTime(t *testing.T) {
+	t.Parallel()
 	url := pgtest.URL(t)
-	s, db := open(t, url+lockWait), raw(t, url)
+	s, db := open(t, url+lockWait), pgtest.Pool(t, url)
 	for n := range 5 {
 		claim(t, s, fmt.Sprint("s", n))
 	}
 	_, release := hold(t, db, "s1")
-	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	count, err := s.Interrupt(ctx, "n1", "boot2")
 	if count != 4 || !errors.Is(err, store.ErrBusy) || !strings.Contains(err.Error(), `"s1"`) {

@@ -24,6 +24,7 @@ func interrupt(t *testing.T, s store.Store, node, incarnation string) (int, erro
 }
 
 func TestANodeDoesNotSealTheStreamsOfALiveOneOfItsName(t *testing.T) {
+	t.Parallel()
 	url := pgtest.URL(t) + "&pool_max_conns=1"
 	first, second := open(t, url), open(t, url)
 	if count, err := interrupt(t, first, "n1", "boot1"); count != 0 || err != nil {
@@ -45,20 +46,21 @@ func TestANodeDoesNotSealTheStreamsOfALiveOneOfItsName(t *testing.T) {
 	if _, err := interrupt(t, second, "n2", "boot1"); err != nil {
 		t.Errorf("the second by another name: %v", err)
 	}
-	shut(t, first)
+	pgtest.Close(t, first)
 	if count, err := interrupt(t, second, "n1", "boot2"); count != 1 || err != nil {
 		t.Errorf("the second once the first has closed: %d, %v", count, err)
 	}
 }
 
 func TestANameIsOneSchemas(t *testing.T) {
+	t.Parallel()
 	url := pgtest.URL(t)
 	for _, schema := range []string{"a", "b"} {
 		s, err := postgres.Open(t.Context(), url, postgres.Config{Schema: schema})
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { shut(t, s) })
+		t.Cleanup(func() { pgtest.Close(t, s) })
 		if _, err := interrupt(t, s, "n1", "boot1"); err != nil {
 			t.Errorf("schema %q: %v", schema, err)
 		}
@@ -79,8 +81,9 @@ func endNames(t *testing.T, db *pgxpool.Pool) {
 
 // As of a process that was killed, or of a network that broke.
 func TestANameIsFreeWhenItsSessionHasEnded(t *testing.T) {
+	t.Parallel()
 	url := pgtest.URL(t)
-	first, second, db := open(t, url), open(t, url), raw(t, url)
+	first, second, db := open(t, url), open(t, url), pgtest.Pool(t, url)
 	for _, s := range []store.Store{first, first, second} { // lost and taken anew; lost to another
 		if _, err := interrupt(t, s, "n1", "boot1"); err != nil {
 			t.Fatal(err)
@@ -96,6 +99,7 @@ func TestANameIsFreeWhenItsSessionHasEnded(t *testing.T) {
 }
 
 func TestACallThatCouldNotWaitLeavesTheNameAsItWas(t *testing.T) {
+	t.Parallel()
 	url := pgtest.URL(t)
 	first, second := open(t, url), open(t, url)
 	if _, err := interrupt(t, first, "n1", "boot1"); err != nil {
@@ -121,7 +125,7 @@ func TestACallThatCouldNotWaitLeavesTheNameAsItWas(t *testing.T) {
 // As in a restart of the database, which nobody told the node of.
 func TestARenewalTakesANameAnewThatWasLostWithItsSession(t *testing.T) {
 	url := pgtest.URL(t)
-	first, second, db := open(t, url), open(t, url), raw(t, url)
+	first, second, db := open(t, url), open(t, url), pgtest.Pool(t, url)
 	if err := first.TakeName(t.Context(), "n1"); err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +140,7 @@ func TestARenewalTakesANameAnewThatWasLostWithItsSession(t *testing.T) {
 
 func TestALeaseIsNotRenewedWhereAnotherHasTheNameByNow(t *testing.T) {
 	url := pgtest.URL(t)
-	first, second, db := open(t, url), open(t, url), raw(t, url)
+	first, second, db := open(t, url), open(t, url), pgtest.Pool(t, url)
 	one := store.Node{Name: "n1", Incarnation: "boot1"}
 	if err := first.TakeName(t.Context(), "n1"); err != nil {
 		t.Fatal(err)

@@ -39,8 +39,9 @@ func wantNodes(t *testing.T, s store.Shared, want ...store.Node) {
 }
 
 func TestALeaseLastsUntilItRunsOutOrIsReleased(t *testing.T) {
+	t.Parallel()
 	url := pgtest.URL(t)
-	s, db := open(t, url), raw(t, url)
+	s, db := open(t, url), pgtest.Pool(t, url)
 	wantNodes(t, s)
 	one := store.Node{Name: "n1", Incarnation: "boot1", HTTPAddr: "127.0.0.1:1", GossipAddr: "127.0.0.1:2"}
 	two := store.Node{Name: "n1", Incarnation: "boot2"}
@@ -65,15 +66,16 @@ func TestALeaseLastsUntilItRunsOutOrIsReleased(t *testing.T) {
 	if err != nil || !sound {
 		t.Errorf("the times are the database's: %v, %v", sound, err)
 	}
-	shut(t, s)
+	pgtest.Close(t, s)
 	if err := s.Renew(t.Context(), one, time.Hour); err == nil {
 		t.Error("a closed store renews a lease")
 	}
 }
 
 func TestCheckpointsThatHaveAllConnectionsLeaveTheLeaseItsOwn(t *testing.T) {
+	t.Parallel()
 	url := pgtest.URL(t)
-	s, db := open(t, url+"&pool_max_conns=1"), raw(t, url)
+	s, db := open(t, url+"&pool_max_conns=1"), pgtest.Pool(t, url)
 	claim(t, s, "s")
 	node := store.Node{Name: "n1", Incarnation: "boot1"}
 	for range 2 { // the first one connects
@@ -82,7 +84,7 @@ func TestCheckpointsThatHaveAllConnectionsLeaveTheLeaseItsOwn(t *testing.T) {
 		call.Go(func() {
 			_, _ = s.Append(t.Context(), plane.Slice{ID: "s", Token: token, Seq: 3, Text: "abc"})
 		})
-		waiting(t, db, 1)
+		pgtest.Waiting(t, db, 1)
 		renew(t, s, node)
 		release(1)
 		call.Wait()
@@ -92,8 +94,9 @@ func TestCheckpointsThatHaveAllConnectionsLeaveTheLeaseItsOwn(t *testing.T) {
 }
 
 func TestALeaseIsRenewedOnANewConnectionWhenTheOldOneIsLost(t *testing.T) {
+	t.Parallel()
 	url := pgtest.URL(t)
-	s, db := open(t, url), raw(t, url)
+	s, db := open(t, url), pgtest.Pool(t, url)
 	node := store.Node{Name: "n1", Incarnation: "boot1"}
 	for range 3 {
 		renew(t, s, node)
@@ -111,8 +114,9 @@ func TestALeaseIsRenewedOnANewConnectionWhenTheOldOneIsLost(t *testing.T) {
 // As after a failover: the server that was the primary is read-only, and a new
 // connection leads to one that is not.
 func TestALeaseIsRenewedOnANewConnectionWhenTheServerTakesNoWrites(t *testing.T) {
+	t.Parallel()
 	url := pgtest.URL(t)
-	s, db := open(t, url), raw(t, url)
+	s, db := open(t, url), pgtest.Pool(t, url)
 	node := store.Node{Name: "n1", Incarnation: "boot1"}
 	var name string
 	if err := db.QueryRow(t.Context(), "SELECT current_database()").Scan(&name); err != nil {
@@ -128,6 +132,7 @@ func TestALeaseIsRenewedOnANewConnectionWhenTheServerTakesNoWrites(t *testing.T)
 }
 
 func TestANameThatIsTakenEndsTheLeasesOfEarlierRuns(t *testing.T) {
+	t.Parallel()
 	s := open(t, pgtest.URL(t))
 	earlier, now, other := store.Node{Name: "n1", Incarnation: "boot1"}, store.Node{Name: "n1", Incarnation: "boot2"}, store.Node{Name: "n2", Incarnation: "boot1"}
 	for _, n := range []store.Node{earlier, now, other} {

@@ -3,7 +3,6 @@ package postgres_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -17,6 +16,7 @@ import (
 )
 
 func TestSeveralNodesMigrateAtOnce(t *testing.T) {
+	t.Parallel()
 	url, other := pgtest.URL(t), pgtest.URL(t)
 	done, err := postgres.Migrate(t.Context(), other, postgres.Config{})
 	if err != nil || done.From != 0 || done.To == 0 || done.Schema != "rillkeep" {
@@ -33,20 +33,21 @@ func TestSeveralNodesMigrateAtOnce(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			shut(t, s)
+			pgtest.Close(t, s)
 		})
 	}
 	all.Wait()
 	var versions int
-	if err := raw(t, url).QueryRow(t.Context(), "SELECT count(*) FROM rillkeep.versions").Scan(&versions); err != nil || versions != done.To {
+	if err := pgtest.Pool(t, url).QueryRow(t.Context(), "SELECT count(*) FROM rillkeep.versions").Scan(&versions); err != nil || versions != done.To {
 		t.Errorf("%d migrations were applied (%v)", versions, err)
 	}
 }
 
 func TestANewerReleasesTablesAreRefused(t *testing.T) {
+	t.Parallel()
 	url := pgtest.URL(t)
 	open(t, url)
-	if _, err := raw(t, url).Exec(t.Context(), "INSERT INTO rillkeep.versions VALUES (99)"); err != nil {
+	if _, err := pgtest.Pool(t, url).Exec(t.Context(), "INSERT INTO rillkeep.versions VALUES (99)"); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := postgres.Open(t.Context(), url, postgres.Config{}); !errors.Is(err, store.ErrNewerSchema) {
@@ -58,6 +59,7 @@ func TestANewerReleasesTablesAreRefused(t *testing.T) {
 }
 
 func TestSchemasAreApart(t *testing.T) {
+	t.Parallel()
 	url := pgtest.URL(t)
 	for _, schema := range []string{"", `odd "name".x`} {
 		s, err := postgres.Open(t.Context(), url, postgres.Config{Schema: schema})
@@ -67,44 +69,34 @@ func TestSchemasAreApart(t *testing.T) {
 		if row := claim(t, s, "s"); row.Epoch != 1 {
 			t.Errorf("schema %q: %+v", schema, row)
 		}
-		shut(t, s)
+		pgtest.Close(t, s)
 	}
 }
 
 // Tables that another role made need no more than the rights to use them.
 func TestARoleWithoutTheRightToCreateServes(t *testing.T) {
+	t.Parallel()
 	url := pgtest.URL(t)
 	open(t, url)
-	s, err := postgres.Open(t.Context(), worker(t, raw(t, url)), postgres.Config{})
+	s, err := postgres.Open(t.Context(), worker(t, pgtest.Pool(t, url)), postgres.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	claim(t, s, "s")
-	shut(t, s)
+	pgtest.Close(t, s)
 }
 
 // worker makes a role that may use the tables, and answers how to connect as it.
 func worker(t *testing.T, db *pgxpool.Pool) string {
 	t.Helper()
-	role := fmt.Sprintf("worker_%d", time.Now().UnixNano())
-	for _, sql := range []string{
-		"CREATE ROLE %s LOGIN PASSWORD 'x'", "GRANT USAGE ON SCHEMA rillkeep TO %s",
-		"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA rillkeep TO %s",
-	} {
-		if _, err := db.Exec(t.Context(), fmt.Sprintf(sql, role)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Cleanup(func() {
-		if _, err := db.Exec(context.Background(), "DROP OWNED BY "+role+"; DROP ROLE "+role); err != nil {
-			t.Error(err)
-		}
-	})
-	cfg := db.Config().ConnConfig
-	return fmt.Sprintf("host=%s port=%d dbname=%s user=%s password=x", cfg.Host, cfg.Port, cfg.Database, role)
+	as, role := pgtest.Role(t, db)
+	exec(t, db, "GRANT USAGE ON SCHEMA rillkeep TO "+role)
+	exec(t, db, "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA rillkeep TO "+role)
+	return as
 }
 
 func TestNoErrorShowsAPassword(t *testing.T) {
+	t.Parallel()
 	for _, url := range []string{
 		"postgres://u:s3cr3t@127.0.0.1:1/db?connect_timeout=1", "postgres://u:s3cr3t@host:bad/db", "postgres://u:s3/cr3t@host/db",
 		"postgres://u:a@s3cr3t@host:bad/db", "postgres://u:%zzs3cr3t@host/db", "postgres://u:s3cr3t@host/db?pool_max_conns=many",
@@ -118,6 +110,7 @@ func TestNoErrorShowsAPassword(t *testing.T) {
 }
 
 func TestAnUnreachableDatabaseFailsTheOpenInTime(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	if _, err := postgres.Open(ctx, "host=/nowhere user=u dbname=d", postgres.Config{}); err == nil {
@@ -126,6 +119,7 @@ func TestAnUnreachableDatabaseFailsTheOpenInTime(t *testing.T) {
 }
 
 func TestSessionsAreBounded(t *testing.T) {
+	t.Parallel()
 	url := pgtest.URL(t)
 	for suffix, want := range map[string]string{"": "rillkeep 30s 20ms", "&application_name=mine&statement_timeout=5s": "mine 5s 20ms"} {
 		s := open(t, url+suffix)

@@ -3,13 +3,13 @@ package postgres_test
 import (
 	"context"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"rillkeep.dev/rillkeep/store"
 	"rillkeep.dev/rillkeep/store/postgres"
+	"rillkeep.dev/rillkeep/store/postgres/pgtest"
 )
 
 // hold locks a row until release, or the end of the test.
@@ -36,7 +36,7 @@ func hold(t *testing.T, db *pgxpool.Pool, id string) (tx pgx.Tx, release func())
 // snapshot and no lock on a row yet; one that waits at a chunk has its stream's.
 func pause(t *testing.T, db *pgxpool.Pool, on string) (release func(n int)) {
 	t.Helper()
-	return pausing(t, db, `
+	return pgtest.Pause(t, db, `
 		CREATE FUNCTION pause() RETURNS trigger LANGUAGE plpgsql SET lock_timeout = 0 AS $$
 		BEGIN
 			IF current_setting('application_name') = 'rillkeep' THEN
@@ -65,61 +65,9 @@ func pauseBothAtRows(t *testing.T, db *pgxpool.Pool) (one, other store.Store, re
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer t.Cleanup(func() { shut(t, p) }) // before what pausing holds
+		defer t.Cleanup(func() { pgtest.Close(t, p) }) // before what pausing holds
 		stores[n] = p
 	}
-	release = pausing(t, db, `
-		CREATE FUNCTION pause() RETURNS boolean LANGUAGE plpgsql SET lock_timeout = 0 AS $$
-		BEGIN
-			PERFORM pg_advisory_xact_lock_shared(1);
-			RETURN true;
-		END $$;
-		ALTER TABLE rillkeep.streams ENABLE ROW LEVEL SECURITY;
-		CREATE POLICY pause ON rillkeep.streams USING (pause())`)
+	release = pgtest.PauseAtRows(t, db, "rillkeep.streams")
 	return stores[0], stores[1], release
-}
-
-// pausing takes the lock that the function of sql waits for.
-func pausing(t *testing.T, db *pgxpool.Pool, sql string) (release func(n int)) {
-	t.Helper()
-	conn, err := db.Acquire(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = conn.Conn().Close(context.Background()) // and nothing waits for it any more
-		conn.Release()
-	})
-	exec := func(sql string) {
-		t.Helper()
-		if _, err := conn.Exec(t.Context(), sql); err != nil {
-			t.Fatal(err)
-		}
-	}
-	exec(sql)
-	exec("SELECT pg_advisory_lock(1)")
-	return func(n int) {
-		t.Helper()
-		waiting(t, db, n)
-		exec("SELECT pg_advisory_unlock(1)")
-	}
-}
-
-// waiting returns once n sessions wait for a lock.
-func waiting(t *testing.T, db *pgxpool.Pool, n int) {
-	t.Helper()
-	for deadline := time.Now().Add(time.Minute); ; {
-		var count int
-		err := db.QueryRow(t.Context(), `
-			SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`).Scan(&count)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if count == n {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%d sessions wait, not %d", count, n)
-		}
-	}
 }

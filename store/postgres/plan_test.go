@@ -13,8 +13,9 @@ import (
 
 // However large the tables are, no statement may read through them.
 func TestStatementsUseIndexes(t *testing.T) {
+	t.Parallel()
 	url := pgtest.URL(t) + "&plan_cache_mode=force_generic_plan&pool_max_conns=1"
-	s, db := open(t, url), raw(t, url)
+	s, db := open(t, url), pgtest.Pool(t, url)
 	for _, sql := range []string{
 		`INSERT INTO rillkeep.streams (id, seq, status)
 			SELECT 's' || n, 0, CASE WHEN n % 100 = 0 THEN 'streaming' ELSE 'complete' END FROM generate_series(1, 50000) n`,

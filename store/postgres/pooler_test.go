@@ -9,22 +9,16 @@ import (
 	"rillkeep.dev/rillkeep/store"
 	"rillkeep.dev/rillkeep/store/postgres"
 	"rillkeep.dev/rillkeep/store/postgres/pgtest"
-	"rillkeep.dev/rillkeep/store/storetest"
 )
 
 func TestStoreByWayOfAPooler(t *testing.T) {
-	storetest.Run(t, func(tb testing.TB) store.Store {
-		url := pgtest.URL(tb)
-		s, err := postgres.Open(tb.Context(), pgtest.Bouncer(tb, url), postgres.Config{DirectURL: url})
-		if err != nil {
-			tb.Fatal(err)
-		}
-		tb.Cleanup(func() { shut(tb, s) })
-		return &backdoor{Store: s, tb: tb, db: raw(tb, url)}
-	})
+	t.Parallel()
+	url := pgtest.URL(t)
+	testStore(t, pgtest.Pool(t, url), pgtest.Bouncer(t, url), postgres.Config{DirectURL: url})
 }
 
 func TestANodesNameIsNotHeldByWayOfAPooler(t *testing.T) {
+	t.Parallel()
 	for name, settings := range map[string]string{
 		"that refuses settings": "",
 		"that ignores settings": "ignore_startup_parameters = lock_timeout,statement_timeout,idle_in_transaction_session_timeout," +
@@ -54,12 +48,13 @@ func wantPooled(t *testing.T, settings string) {
 		if _, err := interrupt(t, open(t, url), "n1", "boot2"); !errors.Is(err, store.ErrNameInUse) {
 			t.Errorf("another of that name: %v", err)
 		}
-		shut(t, s)
+		pgtest.Close(t, s)
 	}
 }
 
 // What a URL asks for is not ignored where it can't be had.
 func TestASettingThatAPoolerRefusesIsRefused(t *testing.T) {
+	t.Parallel()
 	pooled := pgtest.Bouncer(t, pgtest.URL(t)) + "&statement_timeout=5s"
 	if _, err := postgres.Open(t.Context(), pooled, postgres.Config{}); err == nil || !strings.Contains(err.Error(), "statement_timeout") {
 		t.Errorf("got %v", err)

@@ -1,9 +1,10 @@
 package postgres_test
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,13 +16,29 @@ import (
 	"rillkeep.dev/rillkeep/store/internal/rows"
 	"rillkeep.dev/rillkeep/store/postgres"
 	"rillkeep.dev/rillkeep/store/postgres/pgtest"
+	"rillkeep.dev/rillkeep/store/postgres/pgtest/server"
 	"rillkeep.dev/rillkeep/store/storetest"
 )
 
 func TestStore(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	testStore(t, pgtest.Pool(t, url), url, postgres.Config{})
+}
+
+// testStore holds stores of a database to their contract, each with a schema of its
+// own: one is made in less time than a database is.
+func testStore(t *testing.T, db *pgxpool.Pool, url string, cfg postgres.Config) {
+	schemas := 0
 	storetest.Run(t, func(tb testing.TB) store.Store {
-		url := pgtest.URL(tb)
-		return &backdoor{Store: open(tb, url), tb: tb, db: raw(tb, url)}
+		schemas++
+		cfg.Schema = fmt.Sprint("schema_", schemas)
+		s, err := postgres.Open(tb.Context(), url, cfg)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		tb.Cleanup(func() { pgtest.Close(tb, s) })
+		return &backdoor{Store: s, tb: tb, db: db, schema: cfg.Schema}
 	})
 }
 
@@ -31,35 +48,20 @@ func open(tb testing.TB, url string) *postgres.Store {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	tb.Cleanup(func() { shut(tb, s) })
+	tb.Cleanup(func() { pgtest.Close(tb, s) })
 	return s
-}
-
-// shut closes a store, which tests' contexts do not live to see.
-func shut(tb testing.TB, s store.Store) {
-	tb.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	if err := s.Close(ctx); err != nil {
-		tb.Errorf("close: %v", err)
-	}
-}
-
-// raw is the database past the store.
-func raw(tb testing.TB, url string) *pgxpool.Pool {
-	tb.Helper()
-	db, err := pgxpool.New(tb.Context(), url)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(db.Close)
-	return db
 }
 
 type backdoor struct {
 	store.Store
-	tb testing.TB
-	db *pgxpool.Pool
+	tb     testing.TB
+	db     *pgxpool.Pool
+	schema string
+}
+
+// sql is text for the store's schema.
+func (b *backdoor) sql(text string) string {
+	return strings.ReplaceAll(text, "rillkeep.", b.schema+".")
 }
 
 func (b *backdoor) Row(id string) (storetest.Row, bool) {
@@ -67,9 +69,9 @@ func (b *backdoor) Row(id string) (storetest.Row, bool) {
 	row, ok := storetest.Row{}, true
 	var message, meta *string
 	var ended *time.Time
-	err := b.db.QueryRow(b.tb.Context(), `
+	err := b.db.QueryRow(b.tb.Context(), b.sql(`
 		SELECT body, seq, status, coalesce(host, ''), epoch, cancel, error, coalesce(producer, ''), meta, created_at, updated_at, ended_at
-		FROM rillkeep.streams WHERE id = $1`, id).Scan(&row.Body, &row.Seq, &row.Status, &row.Token, &row.Epoch, &row.Cancel,
+		FROM rillkeep.streams WHERE id = $1`), id).Scan(&row.Body, &row.Seq, &row.Status, &row.Token, &row.Epoch, &row.Cancel,
 		&message, &row.Producer, &meta, &row.Created, &row.Updated, &ended)
 	if errors.Is(err, pgx.ErrNoRows) {
 		ok, err = false, nil
@@ -86,7 +88,7 @@ func (b *backdoor) Row(id string) (storetest.Row, bool) {
 	if ended != nil {
 		row.Ended = *ended
 	}
-	chunks, err := b.db.Query(b.tb.Context(), "SELECT seq, text FROM rillkeep.chunks WHERE stream_id = $1 ORDER BY seq", id)
+	chunks, err := b.db.Query(b.tb.Context(), b.sql("SELECT seq, text FROM rillkeep.chunks WHERE stream_id = $1 ORDER BY seq"), id)
 	if err != nil {
 		b.tb.Fatal(err)
 	}
@@ -132,14 +134,15 @@ func (b *backdoor) Delete(id string) {
 
 func (b *backdoor) exec(sql string, args ...any) {
 	b.tb.Helper()
-	if _, err := b.db.Exec(b.tb.Context(), sql, args...); err != nil {
+	if _, err := b.db.Exec(b.tb.Context(), b.sql(sql), args...); err != nil {
 		b.tb.Fatal(err)
 	}
 }
 
 func TestAppendsAreHeapOnlyAndIdsAreComparedByBytes(t *testing.T) {
+	t.Parallel()
 	url := pgtest.URL(t)
-	s, db := open(t, url), raw(t, url)
+	s, db := open(t, url), pgtest.Pool(t, url)
 	row := claim(t, s, "s")
 	const appends = 200
 	for range appends {
@@ -149,7 +152,7 @@ func TestAppendsAreHeapOnlyAndIdsAreComparedByBytes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	shut(t, s) // sessions report what they did when they end
+	pgtest.Close(t, s) // sessions report what they did when they end
 	var all, hot int64
 	for deadline := time.Now().Add(time.Minute); all < appends && time.Now().Before(deadline); {
 		err := db.QueryRow(t.Context(), "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'streams'").Scan(&all, &hot)
@@ -177,7 +180,7 @@ func BenchmarkText(b *testing.B) { storetest.BenchmarkText(b, openServer) }
 
 func openServer(b *testing.B) store.Store {
 	b.Helper()
-	server, err := pgtest.Start(b.Context())
+	server, err := server.Start(b.Context())
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -27,8 +27,9 @@ func claim(t *testing.T, s store.Store, id string) plane.Row {
 
 // The second finds the row locked by the first, or changed, when it comes to it.
 func TestOfAppendsThatOverlapTheSecondComparesWithWhatTheFirstLeft(t *testing.T) {
+	t.Parallel()
 	url := pgtest.URL(t)
-	db := raw(t, url)
+	db := pgtest.Pool(t, url)
 	claim(t, open(t, url), "s")
 	s, other, release := pauseBothAtRows(t, db)
 	rows, errs := make([]plane.Row, 2), make([]error, 2)
@@ -63,14 +64,14 @@ func TestOfAppendsThatOverlapTheSecondComparesWithWhatTheFirstLeft(t *testing.T)
 func overtaken(t *testing.T, call func(context.Context, store.Store) (plane.Row, error), sql string) (*pgxpool.Pool, plane.Row, error) {
 	t.Helper()
 	url := pgtest.URL(t)
-	db := raw(t, url)
+	db := pgtest.Pool(t, url)
 	claim(t, open(t, url), "s")
 	s, release := pauseAtRows(t, db)
 	var row plane.Row
 	var err error
 	var done sync.WaitGroup
 	done.Go(func() { row, err = call(t.Context(), s) })
-	waiting(t, db, 1)
+	pgtest.Waiting(t, db, 1)
 	if _, err := db.Exec(t.Context(), sql); err != nil {
 		t.Fatal(err)
 	}
@@ -88,12 +89,14 @@ func sealABC(ctx context.Context, s store.Store) (plane.Row, error) {
 }
 
 func TestACallThatWasOvertakenIsToldTheRowAsItIsThen(t *testing.T) {
+	t.Parallel()
 	for name, call := range map[string]func(context.Context, store.Store) (plane.Row, error){
 		"append": appendABC,
 		"cancel": func(ctx context.Context, s store.Store) (plane.Row, error) { return s.Cancel(ctx, "s") },
 		"seal":   sealABC,
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			_, row, err := overtaken(t, call, "UPDATE rillkeep.streams SET status = 'interrupted'")
 			if want := (plane.Row{Status: plane.StatusInterrupted, Token: token, Epoch: 1}); err != nil || row != want {
 				t.Errorf("got %+v, %v", row, err)
@@ -103,6 +106,7 @@ func TestACallThatWasOvertakenIsToldTheRowAsItIsThen(t *testing.T) {
 }
 
 func TestAnAppendThatACancelOvertookLandsAndIsToldOfIt(t *testing.T) {
+	t.Parallel()
 	db, row, err := overtaken(t, appendABC, "UPDATE rillkeep.streams SET cancel = true")
 	want := plane.Row{Seq: 3, Status: plane.StatusStreaming, Cancel: true, Token: token, Epoch: 1}
 	if err != nil || row != want {
@@ -116,6 +120,7 @@ func TestAnAppendThatACancelOvertookLandsAndIsToldOfIt(t *testing.T) {
 }
 
 func TestASealSeesTheChunkOfAnAppendThatOvertookIt(t *testing.T) {
+	t.Parallel()
 	db, row, err := overtaken(t, sealABC, "UPDATE rillkeep.streams SET seq = 3; INSERT INTO rillkeep.chunks VALUES ('s', 3, 'abc')")
 	if err != nil || row.Status != plane.StatusComplete {
 		t.Fatalf("got %+v, %v", row, err)
@@ -127,13 +132,15 @@ func TestASealSeesTheChunkOfAnAppendThatOvertookIt(t *testing.T) {
 }
 
 func TestAnOpenThatWasOvertakenLostTheRace(t *testing.T) {
+	t.Parallel()
 	for name, sql := range map[string]string{
 		"of a row that is there": "UPDATE rillkeep.streams SET status = 'streaming', host = 'n2/boot1/1', epoch = 1 WHERE id = 'there'",
 		"of a new one":           "INSERT INTO rillkeep.streams (id, status, host, epoch) VALUES ('new', 'streaming', 'n2/boot1/1', 1)",
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			url := pgtest.URL(t)
-			s, db := open(t, url), raw(t, url)
+			s, db := open(t, url), pgtest.Pool(t, url)
 			if _, err := db.Exec(t.Context(), "INSERT INTO rillkeep.streams (id) VALUES ('there')"); err != nil {
 				t.Fatal(err)
 			}
@@ -145,7 +152,7 @@ func TestAnOpenThatWasOvertakenLostTheRace(t *testing.T) {
 			var err error
 			var lost sync.WaitGroup
 			lost.Go(func() { _, err = s.Open(t.Context(), plane.Claim{ID: id, Node: "n1/boot1"}) })
-			waiting(t, db, 1)
+			pgtest.Waiting(t, db, 1)
 			if _, err := db.Exec(t.Context(), sql); err != nil {
 				t.Fatal(err)
 			}
@@ -159,15 +166,16 @@ func TestAnOpenThatWasOvertakenLostTheRace(t *testing.T) {
 }
 
 func TestACallEndsWithItsContextAndLetsGoOfTheRow(t *testing.T) {
+	t.Parallel()
 	url := pgtest.URL(t)
-	s, db := open(t, url), raw(t, url)
+	s, db := open(t, url), pgtest.Pool(t, url)
 	claim(t, s, "s")
 	release := pause(t, db, "INSERT ON rillkeep.chunks FOR EACH ROW")
 	ctx, cancel := context.WithCancel(t.Context())
 	var err error
 	var call sync.WaitGroup
 	call.Go(func() { _, err = s.Append(ctx, plane.Slice{ID: "s", Token: token, Seq: 3, Text: "abc"}) })
-	waiting(t, db, 1)
+	pgtest.Waiting(t, db, 1)
 	cancel()
 	call.Wait()
 	if !errors.Is(err, context.Canceled) {
@@ -182,6 +190,7 @@ func TestACallEndsWithItsContextAndLetsGoOfTheRow(t *testing.T) {
 
 // One connection must serve on after every kind of failure.
 func TestAFailedStatementSpoilsNoConnection(t *testing.T) {
+	t.Parallel()
 	url := pgtest.URL(t)
 	s := open(t, url+"&pool_max_conns=1")
 	row := claim(t, s, "s")
@@ -195,11 +204,11 @@ func TestAFailedStatementSpoilsNoConnection(t *testing.T) {
 			return err
 		},
 		"a chunk that is there": func(ctx context.Context) error {
-			if _, err := raw(t, url).Exec(ctx, "INSERT INTO rillkeep.chunks VALUES ('s', $1, 'x')", row.Seq+1); err != nil {
+			if _, err := pgtest.Pool(t, url).Exec(ctx, "INSERT INTO rillkeep.chunks VALUES ('s', $1, 'x')", row.Seq+1); err != nil {
 				return nil
 			}
 			_, err := s.Append(ctx, plane.Slice{ID: "s", Token: token, From: row.Seq, Seq: row.Seq + 1, Text: "y"})
-			_, _ = raw(t, url).Exec(ctx, "DELETE FROM rillkeep.chunks WHERE text = 'x'")
+			_, _ = pgtest.Pool(t, url).Exec(ctx, "DELETE FROM rillkeep.chunks WHERE text = 'x'")
 			return err
 		},
 		"a context that has ended": func(ctx context.Context) error {

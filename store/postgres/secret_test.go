@@ -28,6 +28,7 @@ func with(t *testing.T, address string, change func(u *url.URL, query url.Values
 }
 
 func TestTLSIsAsTheURLSays(t *testing.T) {
+	t.Parallel()
 	_, good := pgtest.Secured(t, "app", secret)
 	other, _ := pgtest.Certificate(t)
 	stranger := filepath.Join(pgtest.Folder(t, map[string]string{"ca": other}), "ca")
@@ -63,7 +64,7 @@ func TestTLSIsAsTheURLSays(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				defer shut(t, s)
+				defer pgtest.Close(t, s)
 				_, err = interrupt(t, s, "n1", "boot1")
 				return err
 			},

@@ -13,10 +13,12 @@ import (
 // What sweepers and retention ask every few seconds reads no table of streams
 // through, however many there are and however many of them are live.
 func TestSweepingAndRetentionUseIndexes(t *testing.T) {
+	t.Parallel()
 	for name, streaming := range map[string]string{"few are live": "n % 100 = 0", "most are live": "n % 100 > 0"} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			url := pgtest.URL(t) + "&plan_cache_mode=force_generic_plan&pool_max_conns=1"
-			s, db := open(t, url), raw(t, url)
+			s, db := open(t, url), pgtest.Pool(t, url)
 			for _, sql := range []string{
 				`INSERT INTO rillkeep.streams (id, status, host, ended_at)
 					SELECT 's' || n, CASE WHEN live THEN 'streaming' ELSE 'complete' END,

@@ -72,8 +72,9 @@ func wantStream(t *testing.T, s store.Store, id string, status plane.Status, tex
 }
 
 func TestAStreamIsSweptOnceItsOwnersLeaseIsOverForTheGrace(t *testing.T) {
+	t.Parallel()
 	url := pgtest.URL(t)
-	s, db := open(t, url), raw(t, url)
+	s, db := open(t, url), pgtest.Pool(t, url)
 	for id, host := range map[string]string{
 		"live": "n1/boot1", "idle": "n1/boot1", "dead": "n2/boot1", "late": "n3/boot1", "unknown": "n4/boot1", "fresh": "n5/boot1",
 		"another boot": "n1/boot0", "longer": "n1/boot1x", "similar": "n1/boot1-", "nobody": "n6/boot1", "odd": "n7/boot1", "slash": "n8/boot1",
@@ -108,8 +109,9 @@ func TestAStreamIsSweptOnceItsOwnersLeaseIsOverForTheGrace(t *testing.T) {
 }
 
 func TestWhatIsSweptHasItsWholeTextAndStaysSo(t *testing.T) {
+	t.Parallel()
 	url := pgtest.URL(t)
-	s, db := open(t, url), raw(t, url)
+	s, db := open(t, url), pgtest.Pool(t, url)
 	texts := map[string]string{"empty": "", "short": "a", "long": strings.Repeat("of many 😀 checkpoints ", 5000)}
 	for id, text := range texts {
 		var slices []string
@@ -168,8 +170,9 @@ func wantStreamPaged(t *testing.T, s store.Store, id, text string) {
 }
 
 func TestALockedOrphanIsLeftForTheNextSweep(t *testing.T) {
+	t.Parallel()
 	url := pgtest.URL(t)
-	s, db := open(t, url+lockWait), raw(t, url)
+	s, db := open(t, url+lockWait), pgtest.Pool(t, url)
 	for n := range 40 {
 		write(t, s, "n1", fmt.Sprint("s", n), "abc")
 	}
@@ -184,8 +187,9 @@ func TestALockedOrphanIsLeftForTheNextSweep(t *testing.T) {
 }
 
 func TestAnOrphanThatCannotBeSealedCostsItselfAlone(t *testing.T) {
+	t.Parallel()
 	url := pgtest.URL(t)
-	s, db := open(t, url), raw(t, url)
+	s, db := open(t, url), pgtest.Pool(t, url)
 	for n := range 40 {
 		write(t, s, "n1", fmt.Sprintf("s%02d", n), "abc")
 	}
@@ -202,8 +206,9 @@ func TestAnOrphanThatCannotBeSealedCostsItselfAlone(t *testing.T) {
 }
 
 func TestSweepersShareTheWork(t *testing.T) {
+	t.Parallel()
 	url := pgtest.URL(t)
-	db := raw(t, url)
+	db := pgtest.Pool(t, url)
 	const streams = 300
 	sweepers := []*postgres.Store{open(t, url), open(t, url), open(t, url)}
 	exec(t, db, `
@@ -237,8 +242,9 @@ func TestSweepersShareTheWork(t *testing.T) {
 
 // The owner was only slow: the first to have the row wins, and the other is told.
 func TestASweepAndTheOwnersSealDecideBetweenThem(t *testing.T) {
+	t.Parallel()
 	url := pgtest.URL(t)
-	owner, sweeper, db := open(t, url), open(t, url), raw(t, url)
+	owner, sweeper, db := open(t, url), open(t, url), pgtest.Pool(t, url)
 	const streams = 200
 	rows := make([]plane.Row, streams)
 	for n := range rows {
@@ -284,8 +290,9 @@ func TestASweepAndTheOwnersSealDecideBetweenThem(t *testing.T) {
 }
 
 func TestLeasesThatAreOverForLongAreForgotten(t *testing.T) {
+	t.Parallel()
 	url := pgtest.URL(t)
-	s, db := open(t, url), raw(t, url)
+	s, db := open(t, url), pgtest.Pool(t, url)
 	dead(t, db, "n1")
 	exec(t, db, "INSERT INTO rillkeep.nodes (name, incarnation, expires_at) VALUES ('n2', 'boot1', now() - interval '2 h')")
 	renew(t, s, store.Node{Name: "n3", Incarnation: "boot1"})
@@ -299,7 +306,7 @@ func TestLeasesThatAreOverForLongAreForgotten(t *testing.T) {
 // To rows, a step forward of the clock is that all times in them are older.
 func TestAStepOfTheDatabasesClockSealsNoLiveStream(t *testing.T) {
 	url := pgtest.URL(t)
-	a, b, db := open(t, url), open(t, url), raw(t, url)
+	a, b, db := open(t, url), open(t, url), pgtest.Pool(t, url)
 	var keepers []*lease.Keeper
 	for name, s := range map[string]*postgres.Store{"n1": a, "n2": b} {
 		k, err := lease.Keep(t.Context(), lease.Config{
@@ -338,7 +345,7 @@ func TestAStepOfTheDatabasesClockSealsNoLiveStream(t *testing.T) {
 
 func TestWhoHasNoSteadyLeaseSweepsNothing(t *testing.T) {
 	url := pgtest.URL(t)
-	s, db := open(t, url), raw(t, url)
+	s, db := open(t, url), pgtest.Pool(t, url)
 	write(t, s, "n1", "s", "abc")
 	dead(t, db, "n1")
 	for what, sql := range map[string]string{

@@ -11,6 +11,7 @@ import (
 
 	"rillkeep.dev/rillkeep/plane"
 	"rillkeep.dev/rillkeep/store/postgres/pgtest"
+	"rillkeep.dev/rillkeep/store/postgres/pgtest/server"
 )
 
 // scene is what a fault happens to.
@@ -18,7 +19,7 @@ type scene struct {
 	*fleet
 	url    string // past the proxy
 	proxy  *pgtest.Proxy
-	server *pgtest.Server // nil if it is shared with other tests
+	server *server.Server // nil if it is shared with other tests
 }
 
 // exec runs a statement in a session that has been there all along.
@@ -95,12 +96,12 @@ var faults = map[string]struct {
 		}
 	}},
 	"a restart": {server: []string{"fsync=off"}, strike: func(s scene) {
-		if err := errors.Join(s.server.Down(pgtest.Fast), s.server.Up()); err != nil {
+		if err := errors.Join(s.server.Down(server.Fast), s.server.Up()); err != nil {
 			s.t.Error(err)
 		}
 	}},
 	"a crash": {streams: 200, server: []string{"fsync=off"}, strike: func(s scene) {
-		if err := s.server.Down(pgtest.Immediate); err != nil {
+		if err := s.server.Down(server.Immediate); err != nil {
 			s.t.Error(err)
 		}
 		lasts()
@@ -176,7 +177,7 @@ var faults = map[string]struct {
 		s.underway(1)
 		s.stop()
 		<-time.After(beat + beat/2)
-		if err := errors.Join(s.server.Down(pgtest.Immediate), s.server.Up()); err != nil {
+		if err := errors.Join(s.server.Down(server.Immediate), s.server.Up()); err != nil {
 			s.t.Error(err)
 		}
 	}},
@@ -248,7 +249,7 @@ func TestStreamsOutliveWhatHappensToTheirDatabase(t *testing.T) {
 				s.url = pgtest.URL(t)
 			} else {
 				var err error
-				if s.server, err = pgtest.Start(t.Context(), fault.server...); err != nil {
+				if s.server, err = server.Start(t.Context(), fault.server...); err != nil {
 					t.Fatal(err)
 				}
 				t.Cleanup(func() { _ = s.server.Stop() })

@@ -46,7 +46,7 @@ func TestOfTwoNodesThatOpenAStreamAtOnceOneWins(t *testing.T) {
 	for round := range rounds {
 		name := func(i int) string { return fmt.Sprintf("r%02d-%03d", round, i) }
 		off := func() {}
-		if round%2 == 1 {
+		if round%5 == 4 {
 			off = proxy.On(pgtest.Every(9, pgtest.Words("insert")), pgtest.CutAfter)
 		}
 		var errs [2][ids]error

@@ -6,51 +6,84 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"rillkeep.dev/rillkeep/store/postgres/pgtest/server"
 )
 
-// Bouncer starts a PgBouncer that gives each transaction of a client another of
-// a few sessions, in front of the server of a URL, and answers the URL by way of
-// it. settings are more lines of its configuration. It ends with the test, which
-// fails where there is no PgBouncer.
-func Bouncer(tb testing.TB, server string, settings ...string) string {
+// bouncers are the PgBouncers of this test binary, by the server that they are in
+// front of, and their settings. Each ends with the process.
+var bouncers struct {
+	sync.Mutex
+	of map[string]*bouncer
+}
+
+type bouncer struct {
+	host  string
+	alive io.WriteCloser // its keeper's input: it lives as long as this is open
+}
+
+// Bouncer answers a URL's database by way of a PgBouncer that gives each
+// transaction of a client another of a few sessions. All databases of a server
+// have the same one, of the same settings: more lines of its configuration. The
+// test fails where there is no PgBouncer.
+func Bouncer(tb testing.TB, url string, settings ...string) string {
 	tb.Helper()
+	to, err := pgconn.ParseConfig(url)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	key := fmt.Sprintf("%s:%d %s %q", to.Host, to.Port, to.User, settings)
+	bouncers.Lock()
+	defer bouncers.Unlock()
+	b := bouncers.of[key]
+	if b == nil {
+		if b, err = startBouncer(FreeAddress(tb), to, settings); err != nil {
+			tb.Fatalf("start PgBouncer: %v", err)
+		}
+		if bouncers.of == nil {
+			bouncers.of = make(map[string]*bouncer)
+		}
+		bouncers.of[key] = b
+	}
+	return b.url(to)
+}
+
+func (b *bouncer) url(to *pgconn.Config) string {
+	u := url.URL{Scheme: "postgres", User: url.User(to.User), Host: b.host, Path: "/" + to.Database, RawQuery: "sslmode=disable"}
+	return u.String()
+}
+
+func startBouncer(host string, to *pgconn.Config, settings []string) (*bouncer, error) {
 	bin, err := bouncerBinary()
 	if err != nil {
-		tb.Fatal(err)
+		return nil, err
 	}
-	to, err := pgconn.ParseConfig(server)
+	_, port, err := net.SplitHostPort(host)
 	if err != nil {
-		tb.Fatal(err)
-	}
-	u, err := url.Parse(server)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	u.Host, u.RawQuery = FreeAddress(tb), "sslmode=disable"
-	_, port, err := net.SplitHostPort(u.Host)
-	if err != nil {
-		tb.Fatal(err)
+		return nil, err
 	}
 	quote := func(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
 	password := ""
 	if to.Password != "" {
 		password = " password=" + quote(to.Password)
 	}
-	dir := Folder(tb, map[string]string{"pgbouncer.ini": fmt.Sprintf(`
+	dir, err := folder(map[string]string{"pgbouncer.ini": fmt.Sprintf(`
 [databases]
-%s = host=%s port=%d dbname=%s user=%s%s
+* = host=%s port=%d user=%s%s
 [pgbouncer]
 listen_addr = 127.0.0.1
 listen_port = %s
@@ -60,32 +93,30 @@ pool_mode = transaction
 default_pool_size = 4
 max_client_conn = 200
 %s
-`, to.Database, quote(to.Host), to.Port, quote(to.Database), quote(to.User), password, port, strings.Join(settings, "\n"))})
-
-	cmd := exec.Command("/bin/sh", "-c", `"$bin" "$dir/pgbouncer.ini" >"$dir/log" 2>&1 & cat >/dev/null; kill -KILL $!`)
+`, quote(to.Host), to.Port, quote(to.User), password, port, strings.Join(settings, "\n"))})
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command("/bin/sh", "-c", `"$bin" "$dir/pgbouncer.ini" >"$dir/log" 2>&1 & cat >/dev/null; kill -KILL $!; rm -rf "$dir"`)
 	cmd.Env = append(os.Environ(), "bin="+bin, "dir="+dir)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if os.Geteuid() == 0 {
-		if cmd.SysProcAttr.Credential, err = somebody(); err != nil {
-			tb.Fatal(err)
-		}
+	if cmd.SysProcAttr.Credential, err = server.Owner(); err != nil {
+		return nil, err
 	}
-	alive, err := cmd.StdinPipe() // it ends when this is closed, at the latest with this process
+	alive, err := cmd.StdinPipe()
 	if err != nil {
-		tb.Fatal(err)
+		return nil, err
 	}
 	if err := cmd.Start(); err != nil {
-		tb.Fatal(err)
+		return nil, err
 	}
-	tb.Cleanup(func() {
-		alive.Close()
-		_ = cmd.Wait()
-	})
-	if err := answering(u.String()); err != nil {
+	b := &bouncer{host: host, alive: alive}
+	if err := answering(b.url(to)); err != nil {
 		said, _ := os.ReadFile(filepath.Join(dir, "log"))
-		tb.Fatalf("start PgBouncer: %v; it says %s", err, said)
+		_ = alive.Close()
+		return nil, errors.Join(fmt.Errorf("%w; it says %s", err, said), cmd.Wait())
 	}
-	return u.String()
+	return b, nil
 }
 
 // answering returns when a server that is being started answers.

@@ -5,7 +5,6 @@ package pgtest
 import (
 	"context"
 	"crypto/rand"
-	"fmt"
 	"net/url"
 	"os"
 	"strings"
@@ -14,6 +13,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"rillkeep.dev/rillkeep/store/postgres/pgtest/server"
 )
 
 // Env names the environment variable with the URL of a server whose role may
@@ -28,41 +29,65 @@ var forTests = []string{"fsync=off", "synchronous_commit=off", "full_page_writes
 
 // shared starts the private server of this test binary at the first test that
 // needs one, and holds on to it: it ends with the process, see Start.
-var shared = sync.OnceValues(func() (*Server, error) {
+var shared = sync.OnceValues(func() (*server.Server, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	return Start(ctx, forTests...)
+	return server.Start(ctx, forTests...)
 })
 
 // URL answers the URL of an empty database that is dropped when the test ends.
 // It fails the test where there is no PostgreSQL.
 func URL(tb testing.TB) string {
 	tb.Helper()
-	server := os.Getenv(Env)
-	if server == "" {
+	own := os.Getenv(Env)
+	if own == "" {
 		s, err := shared()
 		if err != nil {
-			tb.Fatal(err)
+			tb.Fatalf("%v; or else set %s to a postgres:// URL whose role may create databases", err, Env)
 		}
-		server = s.URL()
+		own = s.URL()
 	}
 	name := "rillkeep_" + strings.ToLower(rand.Text())
-	if err := admin(server, "CREATE DATABASE "+name); err != nil {
+	if err := manage(own, "CREATE DATABASE "+name); err != nil {
 		tb.Fatalf("create a database for the test: %v", err)
 	}
 	tb.Cleanup(func() {
-		if err := admin(server, "DROP DATABASE "+name+" WITH (FORCE)"); err != nil {
+		if err := manage(own, "DROP DATABASE "+name+" WITH (FORCE)"); err != nil {
 			tb.Errorf("drop the test's database: %v", err)
 		}
 	})
-	return withDatabase(tb, server, name)
+	return withDatabase(tb, own, name)
+}
+
+// manager is the session that makes and drops databases: a new one takes several
+// times as long for a first look at all of a database's pages.
+var manager struct {
+	sync.Mutex
+	conn *pgx.Conn
+}
+
+// manage runs one statement in the server's own database, one at a time.
+func manage(url, sql string) error {
+	manager.Lock()
+	defer manager.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if manager.conn == nil || manager.conn.IsClosed() {
+		conn, err := pgx.Connect(ctx, url)
+		if err != nil {
+			return err
+		}
+		manager.conn = conn
+	}
+	_, err := manager.conn.Exec(ctx, sql)
+	return err
 }
 
 // admin runs one statement in the server's own database.
-func admin(server, sql string) error {
+func admin(url, sql string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	conn, err := pgx.Connect(ctx, server)
+	conn, err := pgx.Connect(ctx, url)
 	if err != nil {
 		return err
 	}
@@ -73,9 +98,9 @@ func admin(server, sql string) error {
 	return err
 }
 
-func withDatabase(tb testing.TB, server, name string) string {
+func withDatabase(tb testing.TB, address, name string) string {
 	tb.Helper()
-	u, err := url.Parse(server)
+	u, err := url.Parse(address)
 	if err != nil || u.Scheme == "" {
 		tb.Fatalf("%s must be a postgres:// URL", Env)
 	}
@@ -83,30 +108,18 @@ func withDatabase(tb testing.TB, server, name string) string {
 	return u.String()
 }
 
-// socketURL is the URL of a server that listens in folder dir, for a role that
-// may do all.
-func socketURL(dir string, settings []string) string {
-	u := fmt.Sprintf("postgres://%s@/postgres?host=%s", superuser, url.QueryEscape(dir))
-	for _, setting := range settings {
-		if port, found := strings.CutPrefix(setting, "port="); found {
-			u += "&port=" + port
-		}
-	}
-	return u
-}
-
 // Exec runs statements on a connection of their own.
-func Exec(tb testing.TB, server, sql string) {
+func Exec(tb testing.TB, url, sql string) {
 	tb.Helper()
-	if err := admin(server, sql); err != nil {
+	if err := admin(url, sql); err != nil {
 		tb.Fatalf("%s: %v", sql, err)
 	}
 }
 
 // Terminate ends the sessions that stores have in a URL's database, and returns
 // when they have ended.
-func Terminate(tb testing.TB, server string) {
+func Terminate(tb testing.TB, url string) {
 	tb.Helper()
-	Exec(tb, server, `SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity
+	Exec(tb, url, `SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity
 		WHERE datname = current_database() AND pid <> pg_backend_pid() AND application_name = 'rillkeep'`)
 }

@@ -16,12 +16,14 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"rillkeep.dev/rillkeep/store/postgres/pgtest/server"
 )
 
 // Secured starts a server on TCP that lets role in by its password alone, and
 // over TLS alone. The URL trusts the certificate that the server has. It ends
 // with the test; its own URL is for who sets it up.
-func Secured(tb testing.TB, role, password string) (server *Server, address string) {
+func Secured(tb testing.TB, role, password string) (s *server.Server, address string) {
 	tb.Helper()
 	certificate, key := Certificate(tb)
 	dir := Folder(tb, map[string]string{
@@ -33,7 +35,7 @@ func Secured(tb testing.TB, role, password string) (server *Server, address stri
 	if err != nil {
 		tb.Fatal(err)
 	}
-	server, err = Start(tb.Context(), append([]string{
+	s, err = server.Start(tb.Context(), append([]string{
 		"listen_addresses=127.0.0.1", "port=" + port, "hba_file=" + filepath.Join(dir, "hba"),
 		"ssl=on", "ssl_cert_file=" + filepath.Join(dir, "crt"), "ssl_key_file=" + filepath.Join(dir, "key"),
 	}, forTests...)...)
@@ -41,15 +43,15 @@ func Secured(tb testing.TB, role, password string) (server *Server, address stri
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() {
-		if err := server.Stop(); err != nil {
+		if err := s.Stop(); err != nil {
 			tb.Error(err)
 		}
 	})
-	Exec(tb, server.URL(), "CREATE DATABASE app")
-	Exec(tb, server.URL(), fmt.Sprintf("CREATE ROLE %s LOGIN PASSWORD '%s'; ALTER DATABASE app OWNER TO %s", role, password, role))
+	Exec(tb, s.URL(), "CREATE DATABASE app")
+	Exec(tb, s.URL(), fmt.Sprintf("CREATE ROLE %s LOGIN PASSWORD '%s'; ALTER DATABASE app OWNER TO %s", role, password, role))
 	u := url.URL{Scheme: "postgres", User: url.UserPassword(role, password), Host: host, Path: "/app"}
 	u.RawQuery = url.Values{"sslmode": {"verify-full"}, "sslrootcert": {filepath.Join(dir, "crt")}}.Encode()
-	return server, u.String()
+	return s, u.String()
 }
 
 // Certificate answers a certificate for 127.0.0.1 that signs itself, and its key.

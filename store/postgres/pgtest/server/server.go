@@ -1,6 +1,8 @@
 //go:build unix
 
-package pgtest
+// Package server runs a private PostgreSQL server from the binaries that are
+// installed here.
+package server
 
 import (
 	"bufio"
@@ -8,11 +10,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
 	"os/exec"
-	"os/user"
-	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 )
@@ -54,7 +54,7 @@ func Start(ctx context.Context, settings ...string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp(tempDir(), "rillkeep-pg-")
+	dir, err := os.MkdirTemp(TempDir(), "rillkeep-pg-")
 	if err != nil {
 		return nil, fmt.Errorf("start PostgreSQL: %w", err)
 	}
@@ -65,8 +65,20 @@ func Start(ctx context.Context, settings ...string) (*Server, error) {
 	return s, nil
 }
 
-// tempDir is short: a socket's path has about 100 bytes at most.
-func tempDir() string {
+// socketURL is the URL of a server that listens in folder dir, for a role that
+// may do all.
+func socketURL(dir string, settings []string) string {
+	u := fmt.Sprintf("postgres://%s@/postgres?host=%s", superuser, url.QueryEscape(dir))
+	for _, setting := range settings {
+		if port, found := strings.CutPrefix(setting, "port="); found {
+			u += "&port=" + port
+		}
+	}
+	return u
+}
+
+// TempDir is where servers have their folders. It is short: a socket's path has about 100 bytes at most.
+func TempDir() string {
 	if info, err := os.Stat("/tmp"); err == nil && info.IsDir() {
 		return "/tmp"
 	}
@@ -83,11 +95,11 @@ func (s *Server) start(ctx context.Context, bin string, settings []string) error
 	cmd.Env = append(os.Environ(), "LC_ALL=C", "bin="+bin, "dir="+s.dir, "superuser="+superuser, "settings="+flags.String())
 	// In a group of its own, no Ctrl-C meant for the test reaches it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if os.Geteuid() == 0 {
-		who, err := somebody()
-		if err != nil {
-			return err
-		}
+	who, err := Owner()
+	if err != nil {
+		return err
+	}
+	if who != nil {
 		if err := os.Chown(s.dir, int(who.Uid), int(who.Gid)); err != nil {
 			return err
 		}
@@ -150,70 +162,4 @@ func (s *Server) Stop() error {
 		return fmt.Errorf("stop PostgreSQL: %w", err)
 	}
 	return nil
-}
-
-// somebody is whom root runs the server as, since PostgreSQL refuses root.
-func somebody() (*syscall.Credential, error) {
-	for _, name := range []string{"postgres", "nobody"} {
-		u, err := user.Lookup(name)
-		if err != nil {
-			continue
-		}
-		uid, err := strconv.ParseUint(u.Uid, 10, 32)
-		if err != nil {
-			return nil, err
-		}
-		gid, err := strconv.ParseUint(u.Gid, 10, 32)
-		if err != nil {
-			return nil, err
-		}
-		return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
-	}
-	return nil, errors.New("PostgreSQL does not run as root, and there is no user postgres or nobody")
-}
-
-var errNone = errors.New("no PostgreSQL here: install it (apt-get install postgresql, brew install postgresql) or set " +
-	Env + " to a postgres:// URL whose role may create databases")
-
-// binaries finds the folder of the newest installed server.
-func binaries() (string, error) {
-	if path, err := exec.LookPath("initdb"); err == nil {
-		path, err = filepath.EvalSymlinks(path)
-		return filepath.Dir(path), err
-	}
-	var best string
-	var newest int
-	for _, pattern := range []string{
-		"/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin", "/usr/local/pgsql*/bin",
-		"/opt/homebrew/opt/postgresql*/bin", "/usr/local/opt/postgresql*/bin",
-		"/Applications/Postgres.app/Contents/Versions/*/bin",
-	} {
-		dirs, err := filepath.Glob(pattern)
-		if err != nil {
-			return "", err
-		}
-		for _, dir := range dirs {
-			if _, err := os.Stat(filepath.Join(dir, "initdb")); err != nil {
-				continue
-			}
-			if v := version(dir); best == "" || v > newest {
-				best, newest = dir, v
-			}
-		}
-	}
-	if best == "" {
-		return "", errNone
-	}
-	return best, nil
-}
-
-// version is the first number in the name of a server's folder; 0 if none is.
-func version(dir string) int {
-	name := filepath.Base(filepath.Dir(dir))
-	digits := strings.TrimLeft(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-@")
-	if end := strings.IndexFunc(digits, func(r rune) bool { return r < '0' || r > '9' }); end >= 0 {
-		digits = digits[:end]
-	}
-	n, _ := strconv.Atoi(digits)
-	return n
 }
