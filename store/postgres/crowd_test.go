@@ -14,16 +14,17 @@ import (
 // More readers than there are connections wait in the database, and a checkpoint
 // of another stream goes past them.
 func TestReadersDoNotHoldUpAppends(t *testing.T) {
-	db := raw(t, pgtest.URL(t))
+	db := pgtest.Pool(t, pgtest.URL(t))
 	owner := open(t, db.Config().ConnString())
 	write(t, owner, "n1", "read", "abc")
 	row := write(t, owner, "n1", "written", "abc")
-	s, err := postgres.Open(t.Context(), worker(t, db), postgres.Config{})
+	url, _ := pgtest.Role(t, db)
+	s, err := postgres.Open(t.Context(), url, postgres.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer t.Cleanup(func() { shut(t, s) }) // before what pausing holds
-	release := pausing(t, db, `
+	defer t.Cleanup(func() { pgtest.Close(t, s) }) // before what pausing holds
+	release := pgtest.Pause(t, db, `
 		CREATE FUNCTION pause(id text) RETURNS boolean LANGUAGE plpgsql SET lock_timeout = 0 AS $$
 		BEGIN
 			IF id = 'read' THEN
@@ -49,7 +50,7 @@ func TestReadersDoNotHoldUpAppends(t *testing.T) {
 		})
 	}
 	const places = 5 // of the pool's 8
-	waiting(t, db, places)
+	pgtest.Waiting(t, db, places)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	row, err = s.Append(ctx, plane.Slice{ID: "written", Token: row.Token, From: 3, Seq: 4, Text: "d"})

@@ -14,6 +14,7 @@ import (
 	"rillkeep.dev/rillkeep/store"
 	"rillkeep.dev/rillkeep/store/postgres"
 	"rillkeep.dev/rillkeep/store/postgres/pgtest"
+	"rillkeep.dev/rillkeep/store/postgres/pgtest/server"
 )
 
 func interrupt(t *testing.T, s store.Store, node, incarnation string) (int, error) {
@@ -163,14 +164,14 @@ func TestADirectURLThatLeadsElsewhereIsRefused(t *testing.T) {
 	here := pgtest.URL(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	server, err := pgtest.Start(ctx)
+	other, err := server.Start(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = server.Stop() })
+	t.Cleanup(func() { _ = other.Stop() })
 	for name, ways := range map[string][2]string{
 		"another database": {here, pgtest.URL(t)},
-		"another server":   {postgresOf(t, here), server.URL()},
+		"another server":   {postgresOf(t, here), other.URL()},
 	} {
 		_, err := postgres.Open(ctx, ways[0], postgres.Config{Schema: "elsewhere", DirectURL: ways[1]})
 		if !errors.Is(err, plane.ErrConfig) || !strings.Contains(err.Error(), name[len("another "):]) {
@@ -180,9 +181,9 @@ func TestADirectURLThatLeadsElsewhereIsRefused(t *testing.T) {
 }
 
 // postgresOf is the URL of a server's own database.
-func postgresOf(t *testing.T, server string) string {
+func postgresOf(t *testing.T, address string) string {
 	t.Helper()
-	u, err := url.Parse(server)
+	u, err := url.Parse(address)
 	if err != nil {
 		t.Fatal(err)
 	}
