@@ -272,13 +272,12 @@ func TestAListenerThatIsCutLosesNothing(t *testing.T) {
 	}
 }
 
-// deafly is a URL of the database for a listener that can't connect.
-func deafly(url string) string { return url + "&user=nobody_of_that_name" }
-
 func TestWithoutTheFeedAllComesLater(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
-	one, other := twoNodes(t, node.Config{Policy: eager(), Database: url, DirectDatabase: deafly(url), Limits: router.Limits{FeedPoll: time.Hour}})
+	direct := pgtest.NewProxy(t, url)
+	direct.On(pgtest.Words("LISTEN"), pgtest.CutBefore)
+	one, other := twoNodes(t, node.Config{Policy: eager(), Database: url, DirectDatabase: direct.URL(), Limits: router.Limits{FeedPoll: time.Hour}})
 	one.open("m1")
 	auto, durable := other.watch("m1", ""), other.watch("m1", "plane=durable")
 	pos, want := int64(0), ""

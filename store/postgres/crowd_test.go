@@ -18,8 +18,7 @@ func TestReadersDoNotHoldUpAppends(t *testing.T) {
 	owner := open(t, db.Config().ConnString())
 	write(t, owner, "n1", "read", "abc")
 	row := write(t, owner, "n1", "written", "abc")
-	url, _ := pgtest.Role(t, db)
-	s, err := postgres.Open(t.Context(), url, postgres.Config{})
+	s, err := postgres.Open(t.Context(), worker(t, db), postgres.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}

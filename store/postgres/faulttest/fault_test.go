@@ -39,6 +39,7 @@ var faults = map[string]struct {
 	url     string   // settings in the store's URL
 	server  []string // settings of a server of its own; nil takes the shared one
 	pooled  bool     // by way of a pooler
+	patient bool     // no call is given up: it is the answers that count
 	strike  func(scene)
 }{
 	"requests that do not arrive": {strike: func(s scene) {
@@ -181,7 +182,7 @@ var faults = map[string]struct {
 			s.t.Error(err)
 		}
 	}},
-	"a constraint that some break": {strike: func(s scene) {
+	"a constraint that some break": {patient: true, strike: func(s scene) {
 		s.exec("ALTER TABLE rillkeep.chunks ADD CONSTRAINT good CHECK (stream_id NOT LIKE '%7') NOT VALID")
 		s.othersGoOn('7')
 		lasts()
@@ -260,7 +261,11 @@ func TestStreamsOutliveWhatHappensToTheirDatabase(t *testing.T) {
 			if fault.pooled {
 				way = pgtest.Bouncer(t, way)
 			}
-			s.fleet = launch(t, cmp.Or(fault.streams, 64), way+fault.url, s.url)
+			policy := policy()
+			if fault.patient {
+				policy.StoreTimeout = patience
+			}
+			s.fleet = launch(t, policy, cmp.Or(fault.streams, 64), way+fault.url, s.url)
 			s.underway(2)
 			fault.strike(s)
 			lasts() // as in between

@@ -66,7 +66,7 @@ type stream struct {
 
 // launch starts a node over the database of storeURL, n streams, and a look at
 // their rows by way of directURL.
-func launch(t *testing.T, n int, storeURL, directURL string) *fleet {
+func launch(t *testing.T, policy plane.Policy, n int, storeURL, directURL string) *fleet {
 	t.Helper()
 	s, err := postgres.Open(t.Context(), storeURL, postgres.Config{})
 	if err != nil {
@@ -87,7 +87,7 @@ func launch(t *testing.T, n int, storeURL, directURL string) *fleet {
 		t.Fatal(err)
 	}
 	f.system, err = actor.New(actor.Config{
-		Plane: plane.Config{Store: s, Policy: policy(), Hooks: plane.Hooks{Checkpoint: f.reported}},
+		Plane: plane.Config{Store: s, Policy: policy, Hooks: plane.Hooks{Checkpoint: f.reported}},
 		Node:  "n1/boot1", Repair: 100 * time.Millisecond,
 		Authorize: func(context.Context, actor.Access) (bool, error) { return true, nil },
 	})

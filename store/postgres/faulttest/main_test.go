@@ -7,6 +7,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	pgtest.AtOnce(6)
+	pgtest.AtOnce(4)
 	m.Run()
 }

@@ -3,6 +3,7 @@ package mapped
 import (
 	"bytes"
 	"context"
+	"errors"
 	"net"
 	"testing"
 	"time"
@@ -32,7 +33,8 @@ func Sweep(ctx context.Context, s *Store, grace time.Duration) (int, error) {
 	if _, err := s.pool.Exec(ctx, "UPDATE rillkeep.nodes SET since = '-infinity' WHERE name = $1", node.Name); err != nil {
 		return 0, err
 	}
-	return s.Sweep(ctx, node, grace)
+	n, err := s.Sweep(ctx, node, grace)
+	return n, errors.Join(err, s.Release(ctx, node))
 }
 
 // AppendMany appends one batch.
@@ -56,7 +58,7 @@ func (s *Store) SQL() map[string][2]string {
 		"page":       {s.stmt.page, "'s5', 10, 10"},
 		"orphans":    {s.stmt.orphans, "'', 'n1/', 'n1/boot2/'"},
 		"unknown":    {s.stmt.unknown, ""},
-		"orphaned":   {s.stmt.sweep.Orphans, "'30s', 16, '{}'"},
+		"orphaned":   {s.stmt.sweep.Orphans, "'30s', 16, '{}', 'n1', 'boot1'"},
 		"texts":      {s.stmt.sweep.Texts, "'{s1,s2}'"},
 		"sweep":      {s.stmt.sweep.Seal, "'s1', 'x'"},
 		"break":      {s.stmt.sweep.Break, "'s1'"},
