@@ -25,7 +25,7 @@ func (s *Store) Append(ctx context.Context, slice plane.Slice) (plane.Row, error
 		return err
 	})
 	if err != nil {
-		return plane.Row{}, failed(ctx, err, "append to %q", slice.ID)
+		return plane.Row{}, pg.Failed(ctx, err, "append to %q", slice.ID)
 	}
 	return row, nil
 }

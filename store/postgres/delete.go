@@ -47,7 +47,7 @@ func (s *Store) DeleteEnded(ctx context.Context, age time.Duration) (int, error)
 	for len(errs) < deleteSpoilt {
 		ids, err := s.ended(ctx, age, passed)
 		if err != nil {
-			return count, errors.Join(append(errs, failed(ctx, err, "find ended streams"))...)
+			return count, errors.Join(append(errs, pg.Failed(ctx, err, "find ended streams"))...)
 		}
 		if len(ids) == 0 {
 			break
@@ -58,7 +58,7 @@ func (s *Store) DeleteEnded(ctx context.Context, age time.Duration) (int, error)
 		case err == nil && n == 0: // others have them
 			passed = append(passed, ids...)
 		case err != nil && !pg.OneRows(err):
-			return count, errors.Join(append(errs, failed(ctx, err, "delete ended streams"))...)
+			return count, errors.Join(append(errs, pg.Failed(ctx, err, "delete ended streams"))...)
 		case err != nil: // one of them spoils it for all
 			n, spoilt, refused := s.deleteEach(ctx, age, ids)
 			count += n
@@ -90,8 +90,8 @@ func (s *Store) deleteEach(ctx context.Context, age time.Duration, ids []string)
 			continue
 		}
 		left = append(left, id)
-		if err != nil && !locked(err) {
-			errs = append(errs, failed(ctx, err, "delete %q", id))
+		if err != nil && !pg.Locked(err) {
+			errs = append(errs, pg.Failed(ctx, err, "delete %q", id))
 		}
 		if err != nil && !pg.OneRows(err) {
 			break

@@ -6,6 +6,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"rillkeep.dev/rillkeep/store/feed"
+	"rillkeep.dev/rillkeep/store/internal/pg"
 )
 
 // cancelledSQL: $1 beginning of the token, $2 ids after.
@@ -32,11 +33,11 @@ func (s *Store) Cancelled(ctx context.Context, node string) (ids []string, err e
 	for after := ""; ; after = ids[len(ids)-1] {
 		found, err := s.pool.Query(ctx, s.sql(cancelledSQL), node+"/", after)
 		if err != nil {
-			return nil, failed(ctx, err, "find cancelled streams")
+			return nil, pg.Failed(ctx, err, "find cancelled streams")
 		}
 		page, err := pgx.CollectRows(found, pgx.RowTo[string])
 		if err != nil {
-			return nil, failed(ctx, err, "find cancelled streams")
+			return nil, pg.Failed(ctx, err, "find cancelled streams")
 		}
 		ids = append(ids, page...)
 		if len(page) < 1000 {

@@ -5,12 +5,13 @@ import (
 	"time"
 
 	"rillkeep.dev/rillkeep/store"
+	"rillkeep.dev/rillkeep/store/internal/pg"
 )
 
 // Renew makes a node's lease last ttl from now on. See store.Shared.
 func (s *Store) Renew(ctx context.Context, node store.Node, ttl time.Duration) error {
 	if err := s.name.Hold(ctx); err != nil { // its session may have been lost
-		return failed(ctx, err, "hold the name of %q", node.Name)
+		return pg.Failed(ctx, err, "hold the name of %q", node.Name)
 	}
 	return s.leases.Renew(ctx, node, ttl)
 }

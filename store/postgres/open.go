@@ -97,7 +97,7 @@ func openMigrated(ctx context.Context, url string, cfg Config) (*Store, Migratio
 	done, err := s.migrate(ctx)
 	if err != nil {
 		pool.Close()
-		return nil, Migration{}, failed(ctx, err, "migrate schema %q", s.schema)
+		return nil, Migration{}, pg.Failed(ctx, err, "migrate schema %q", s.schema)
 	}
 	return s, done, nil
 }
@@ -108,7 +108,7 @@ func (s *Store) sql(text string) string { return s.named.Replace(text) }
 // Ping reports whether the database answers.
 func (s *Store) Ping(ctx context.Context) error {
 	if err := s.pool.Ping(ctx); err != nil {
-		return failed(ctx, err, "ping database")
+		return pg.Failed(ctx, err, "ping database")
 	}
 	return nil
 }

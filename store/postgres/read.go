@@ -2,13 +2,13 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"rillkeep.dev/rillkeep/plane"
 	"rillkeep.dev/rillkeep/store"
+	"rillkeep.dev/rillkeep/store/internal/pg"
 	"rillkeep.dev/rillkeep/store/internal/rows"
 )
 
@@ -16,7 +16,7 @@ import (
 func (s *Store) Read(ctx context.Context, id string) (plane.Row, error) {
 	row, err := s.row(ctx, s.stmt.read, id)
 	if err != nil {
-		return plane.Row{}, failed(ctx, err, "read %q", id)
+		return plane.Row{}, pg.Failed(ctx, err, "read %q", id)
 	}
 	return row, nil
 }
@@ -30,12 +30,12 @@ func (s *Store) row(ctx context.Context, sql string, args ...any) (row plane.Row
 // Get answers all of a stream but its text. See store.Store.
 func (s *Store) Get(ctx context.Context, id string) (store.Stream, error) {
 	if err := s.reads.Begin(ctx); err != nil {
-		return store.Stream{}, failed(ctx, err, "get %q", id)
+		return store.Stream{}, pg.Failed(ctx, err, "get %q", id)
 	}
 	defer s.reads.End()
 	stream, err := scanStream(s.pool.QueryRow(ctx, s.stmt.get, id))
 	if err != nil {
-		return store.Stream{}, failed(ctx, err, "get %q", id)
+		return store.Stream{}, pg.Failed(ctx, err, "get %q", id)
 	}
 	return stream, nil
 }
@@ -47,16 +47,16 @@ func (s *Store) List(ctx context.Context, q store.Query) ([]store.Stream, error)
 		return nil, err
 	}
 	if err := s.reads.Begin(ctx); err != nil {
-		return nil, failed(ctx, err, "list streams")
+		return nil, pg.Failed(ctx, err, "list streams")
 	}
 	defer s.reads.End()
 	found, err := s.pool.Query(ctx, s.stmt.list+where, args...)
 	if err != nil {
-		return nil, failed(ctx, err, "list streams")
+		return nil, pg.Failed(ctx, err, "list streams")
 	}
 	list, err := pgx.CollectRows(found, func(row pgx.CollectableRow) (store.Stream, error) { return scanStream(row) })
 	if err != nil {
-		return nil, failed(ctx, err, "list streams")
+		return nil, pg.Failed(ctx, err, "list streams")
 	}
 	return list, nil
 }
@@ -82,7 +82,7 @@ func scanStream(from pgx.Row) (s store.Stream, err error) {
 // See store.Store.
 func (s *Store) Text(ctx context.Context, id string, from, limit int64) (store.Page, error) {
 	if err := s.reads.Begin(ctx); err != nil {
-		return store.Page{}, failed(ctx, err, "read text of %q", id)
+		return store.Page{}, pg.Failed(ctx, err, "read text of %q", id)
 	}
 	defer s.reads.End()
 	from, limit = rows.Window(from, limit)
@@ -96,29 +96,11 @@ func (s *Store) Text(ctx context.Context, id string, from, limit int64) (store.P
 	)
 	err := rows.Scan(s.pool.QueryRow(ctx, s.stmt.page, id, from, limit), &row, nil, &hasError, &base, &body, &ends, &texts)
 	if err != nil {
-		return store.Page{}, failed(ctx, err, "read text of %q", id)
+		return store.Page{}, pg.Failed(ctx, err, "read text of %q", id)
 	}
 	page, err := rows.Page(row, hasError, from, limit, rows.Pieces(base, body, ends, texts))
 	if err != nil {
-		return store.Page{}, failed(ctx, err, "read text of %q", id)
+		return store.Page{}, pg.Failed(ctx, err, "read text of %q", id)
 	}
 	return page, nil
-}
-
-// whole answers a text from 0 to to, in a transaction that holds its row.
-func (s *Store) whole(ctx context.Context, tx pgx.Tx, id string, to int64) (string, error) {
-	var (
-		body  string
-		ends  []int64
-		texts []string
-	)
-	err := tx.QueryRow(ctx, s.stmt.pieces, id).Scan(&body, &ends, &texts)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return "", plane.ErrNotFound
-	}
-	if err != nil {
-		return "", err
-	}
-	text, _, err := rows.Stretch(rows.Pieces(0, body, ends, texts), 0, to)
-	return text, err
 }

@@ -7,14 +7,15 @@ import (
 
 	"rillkeep.dev/rillkeep/plane"
 	"rillkeep.dev/rillkeep/store"
+	"rillkeep.dev/rillkeep/store/internal/pg"
 	"rillkeep.dev/rillkeep/store/internal/rows"
 )
 
 // Open claims a stream, creating its row if there is none. See plane.Store.
 func (s *Store) Open(ctx context.Context, claim plane.Claim) (plane.Row, error) {
-	row, err := patiently(ctx, func() (plane.Row, error) { return s.open(ctx, claim) })
+	row, err := pg.Patiently(ctx, func() (plane.Row, error) { return s.open(ctx, claim) })
 	if err != nil {
-		return plane.Row{}, failed(ctx, err, "open %q", claim.ID)
+		return plane.Row{}, pg.Failed(ctx, err, "open %q", claim.ID)
 	}
 	return row, nil
 }
@@ -58,9 +59,9 @@ func (s *Store) find(ctx context.Context, id string) (found rows.Found, err erro
 
 // Cancel sets the cancel flag. See store.Store.
 func (s *Store) Cancel(ctx context.Context, id string) (plane.Row, error) {
-	row, err := patiently(ctx, func() (plane.Row, error) { return s.row(ctx, s.stmt.cancel, id) })
+	row, err := pg.Patiently(ctx, func() (plane.Row, error) { return s.row(ctx, s.stmt.cancel, id) })
 	if err != nil {
-		return plane.Row{}, failed(ctx, err, "cancel %q", id)
+		return plane.Row{}, pg.Failed(ctx, err, "cancel %q", id)
 	}
 	return row, nil
 }

@@ -129,17 +129,3 @@ func (s *Store) page(ctx context.Context, id string, from, limit int64) (store.P
 	}
 	return rows.Page(row, hasError, from, limit, rows.Pieces(base, body, ends, texts))
 }
-
-// whole answers a text from 0 to to, in a transaction that holds its row.
-func (s *Store) whole(ctx context.Context, tx pgx.Tx, id string, to int64) (string, error) {
-	var (
-		body  string
-		ends  []int64
-		texts []string
-	)
-	if err := tx.QueryRow(ctx, s.stmt.pieces, id).Scan(&body, &ends, &texts); err != nil {
-		return "", err
-	}
-	text, _, err := rows.Stretch(rows.Pieces(0, body, ends, texts), 0, to)
-	return text, err
-}

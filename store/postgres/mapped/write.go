@@ -2,9 +2,6 @@ package mapped
 
 import (
 	"context"
-	"errors"
-
-	"github.com/jackc/pgx/v5"
 
 	"rillkeep.dev/rillkeep/plane"
 	"rillkeep.dev/rillkeep/store"
@@ -79,69 +76,20 @@ func (s *Store) sealed(ctx context.Context, seal plane.Seal) (row plane.Row, err
 	if !s.known(seal.ID) {
 		return row, plane.ErrNotFound
 	}
-	if seal.Base == 0 && seal.From > 0 {
-		row, err = s.fold(ctx, seal)
-		if err == nil && row.Status.Ended() || err != nil && !pg.Locked(err) {
-			return row, err
-		}
-	}
-	if seal.Base == 0 {
-		if row, err = s.sealAtOnce(ctx, seal, s.stmt.seal, s.sealArgs(seal, seal.Text)); !pg.Locked(err) {
-			return row, err
-		}
-	}
-	return pg.Patiently(ctx, func() (plane.Row, error) { return s.sealStepwise(ctx, seal) })
+	return s.sealer().Seal(ctx, seal)
 }
 
-// fold seals without sending again what the chunks hold. If they don't hold it,
-// or the row is not ours, it changes nothing. It tells by the row's length and by
-// the bytes of the chunks: what is left of other hands' work has others.
-func (s *Store) fold(ctx context.Context, seal plane.Seal) (plane.Row, error) {
-	tail := plane.Skip(seal.Text, seal.From)
-	return s.sealAtOnce(ctx, seal, s.stmt.fold, s.sealArgs(seal, tail, len(seal.Text)-len(tail)))
-}
-
-// sealAtOnce seals in one round trip: both statements travel together and are
-// one transaction.
-func (s *Store) sealAtOnce(ctx context.Context, seal plane.Seal, sql string, args []any) (row plane.Row, err error) {
-	batch := new(pgx.Batch)
-	batch.Queue(s.stmt.lock, seal.ID, seal.Token, seal.From, seal.Seq)
-	batch.Queue(sql, args...)
-	results := s.pool.SendBatch(ctx, batch)
-	defer func() {
-		if closed := results.Close(); err == nil {
-			err = closed
-		}
-	}()
-	if _, err := results.Exec(); err != nil {
-		return row, err
+func (s *Store) sealer() *pg.Sealer {
+	return &pg.Sealer{
+		Pool: s.pool,
+		SQL: pg.SealSQL{
+			Lock: s.stmt.lock, Seal: s.stmt.seal, Fold: s.stmt.fold, Read: s.stmt.read,
+			Pieces: s.stmt.pieces, Interrupt: s.stmt.interrupt, Orphans: s.stmt.orphans,
+		},
+		LockArgs: func(seal plane.Seal) []any { return []any{seal.ID, seal.Token, seal.From, seal.Seq} },
+		SealArgs: func(seal plane.Seal, body string) []any { return s.sealArgs(seal, body) },
+		FoldArgs: func(seal plane.Seal, tail string, held int) []any { return s.sealArgs(seal, tail, held) },
 	}
-	err = rows.Scan(results.QueryRow(), &row, new(bool))
-	return row, err
-}
-
-// sealStepwise seals a text whose beginning only the database has, or whose row
-// was locked: the text travels when this transaction has the row.
-func (s *Store) sealStepwise(ctx context.Context, seal plane.Seal) (row plane.Row, err error) {
-	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-		err := rows.Scan(tx.QueryRow(ctx, s.stmt.lock, seal.ID, seal.Token, seal.From, seal.Seq), &row, nil)
-		if errors.Is(err, plane.ErrNotFound) { // not ours
-			return rows.Scan(tx.QueryRow(ctx, s.stmt.read, seal.ID), &row, nil)
-		}
-		if err != nil {
-			return err
-		}
-		body := seal.Text
-		if seal.Base > 0 {
-			below, err := s.whole(ctx, tx, seal.ID, seal.Base)
-			if err != nil {
-				return err
-			}
-			body = below + seal.Text
-		}
-		return rows.Scan(tx.QueryRow(ctx, s.stmt.seal, s.sealArgs(seal, body)...), &row, new(bool))
-	})
-	return row, err
 }
 
 // sealArgs are those of a seal; more come before the error.
