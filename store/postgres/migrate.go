@@ -9,17 +9,13 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"rillkeep.dev/rillkeep/store"
+	"rillkeep.dev/rillkeep/store/internal/pg"
 )
 
 // migrations are applied in the order of their names; the n-th makes version n.
 //
 //go:embed migrations/*.sql
 var migrations embed.FS
-
-// lockClass is the first half of the advisory lock that migrations take; the
-// second is the schema. It is "rill" in ASCII. Names have other locks: theirs are
-// of one number, not two.
-const lockClass = 0x72696c6c
 
 // Migration is what bringing the tables up to this release came to.
 type Migration struct {
@@ -47,7 +43,7 @@ func (s *Store) migrate(ctx context.Context) (done Migration, err error) {
 		if err != nil {
 			return err
 		}
-		_, err = tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1, hashtext($2))", lockClass, s.schema)
+		_, err = tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1, hashtext($2))", pg.LockClass, s.schema)
 		if err != nil {
 			return err
 		}

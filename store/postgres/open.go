@@ -47,9 +47,6 @@ type Config struct {
 	DirectURL string
 }
 
-// maxName is the most bytes of a name that PostgreSQL does not cut short.
-const maxName = 63
-
 // Store is a store.Store in PostgreSQL.
 type Store struct {
 	pool    *pgxpool.Pool
@@ -81,8 +78,8 @@ func Open(ctx context.Context, url string, cfg Config) (*Store, error) {
 }
 
 func openMigrated(ctx context.Context, url string, cfg Config) (*Store, Migration, error) {
-	if len(cfg.Schema) > maxName {
-		return nil, Migration{}, fmt.Errorf("%w: a schema's name has %d bytes at the most: %q", plane.ErrConfig, maxName, cfg.Schema)
+	if len(cfg.Schema) > pg.MaxName {
+		return nil, Migration{}, fmt.Errorf("%w: a schema's name has %d bytes at the most: %q", plane.ErrConfig, pg.MaxName, cfg.Schema)
 	}
 	pool, direct, err := pg.Open(ctx, url, cfg.DirectURL)
 	if err != nil {

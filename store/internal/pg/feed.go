@@ -5,8 +5,6 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"rillkeep.dev/rillkeep/store/feed"
@@ -98,8 +96,6 @@ func listenConfig(direct *pgx.ConnConfig) *pgx.ConnConfig {
 	if set := cfg.RuntimeParams; set[key] == Application {
 		set[key] = listenerName
 	}
-	cfg.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler {
-		return &pgconn.DeadlineContextWatcherHandler{Conn: conn.Conn()}
-	}
+	atItsDeadline(cfg)
 	return cfg
 }

@@ -18,9 +18,13 @@ const nameTimeout = "1s"
 // releaseTimeout bounds the goodbye to the server.
 const releaseTimeout = 5 * time.Second
 
-// lockClass tells the advisory locks of names from others' of one number. It is
-// "rill" in ASCII.
-const lockClass = 0x72696c6c
+// LockClass tells our advisory locks from others'. It is "rill" in ASCII. The locks
+// of names are of one number, in which it is mixed in; those of migrations of two,
+// of which it is the first.
+const LockClass = 0x72696c6c
+
+// MaxName is the most bytes of a name that PostgreSQL does not cut short.
+const MaxName = 63
 
 // Name is a node's name, held by a session's advisory lock. The session has a
 // connection beside the pool, which closes its own when they idle or age; it
@@ -91,7 +95,7 @@ func (n *Name) alone(ctx context.Context, do func() error) error {
 // ends. One that could not have again what was taken before is closed, so that
 // the next Hold does not think that it has.
 func (n *Name) lock(ctx context.Context, name string) error {
-	_, err := n.conn.Exec(ctx, "SELECT pg_advisory_lock(hashtextextended($1, $2))", name, lockClass)
+	_, err := n.conn.Exec(ctx, "SELECT pg_advisory_lock(hashtextextended($1, $2))", name, LockClass)
 	switch {
 	case err == nil:
 		n.taken = name

@@ -219,8 +219,23 @@ func withoutURL(err error) string {
 // server ends, and not one to a server that takes no writes, such as a primary
 // that has become a standby.
 func usable(said *pgconn.PgError) bool {
+	return !strings.EqualFold(said.Severity, "FATAL") && !demoted(said)
+}
+
+// demoted reports whether err says that the server takes no writes, as one that
+// was the primary: a new connection may lead to its successor.
+func demoted(err error) bool {
 	const readOnly = "25006"
-	return !strings.EqualFold(said.Severity, "FATAL") && said.Code != readOnly
+	said, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && said.Code == readOnly
+}
+
+// atItsDeadline gives a connection up when the context of a call ends, without
+// asking the server to stop what it does.
+func atItsDeadline(cfg *pgx.ConnConfig) {
+	cfg.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler {
+		return &pgconn.DeadlineContextWatcherHandler{Conn: conn.Conn()}
+	}
 }
 
 // freshness lets go of a pool's connections when one of them is lost: after a

@@ -2,13 +2,10 @@ package pg
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
 )
 
 // goodbyeTime bounds the end of a connection beside the pool.
@@ -24,11 +21,8 @@ type session struct {
 
 func newSession(cfg *pgx.ConnConfig) session {
 	cfg = cfg.Copy()
-	// A call whose context ends gives the connection up at once: the next one has
-	// no time to wait for what the server makes of a cancel request.
-	cfg.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler {
-		return &pgconn.DeadlineContextWatcherHandler{Conn: conn.Conn()}
-	}
+	// The next call has no time to wait for what the server makes of a cancel request.
+	atItsDeadline(cfg)
 	return session{cfg: cfg, turn: make(chan struct{}, 1)}
 }
 
@@ -62,14 +56,6 @@ func (s *session) exec(ctx context.Context, sql string, args ...any) error {
 			return err
 		}
 	}
-}
-
-// demoted reports whether err says that the server takes no writes, as one that
-// was the primary: a new connection may lead to its successor.
-func demoted(err error) bool {
-	const readOnly = "25006"
-	said, ok := errors.AsType[*pgconn.PgError](err)
-	return ok && said.Code == readOnly
 }
 
 // close says goodbye to the server. Nobody may be using the session.

@@ -118,9 +118,8 @@ func (s *Store) Listen(ctx context.Context, to feed.Listener) { s.feed.Listen(ct
 // channel is where changes of a message table are told: not where those of others
 // are, whose streams may have the same ids.
 func channel(t *table) string {
-	const maxChannel = maxName
 	name := schema + "." + t.Schema + "." + t.Name
-	if len(name) > maxChannel {
+	if len(name) > pg.MaxName {
 		sum := sha256.Sum256([]byte(t.sql()))
 		name = schema + "." + hex.EncodeToString(sum[:16])
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"rillkeep.dev/rillkeep/plane"
+	"rillkeep.dev/rillkeep/store/internal/pg"
 )
 
 // Tables names an application's tables and their columns. A name is taken as it
@@ -36,9 +37,6 @@ type Tables struct {
 	ChunkSeq    string // bigint or integer; "" means seq
 	ChunkText   string // text; "" means text
 }
-
-// maxName is how many bytes of a name PostgreSQL keeps.
-const maxName = 63
 
 // withDefaults answers t with all names that have a default.
 func (t Tables) withDefaults() Tables {
@@ -147,8 +145,8 @@ func checkName(name string) string {
 		return "a part of the name is empty"
 	case strings.ContainsAny(name, "\"\x00"):
 		return "a name with a quotation mark or NUL in it is refused"
-	case len(name) > maxName:
-		return fmt.Sprintf("a name has at most %d bytes", maxName)
+	case len(name) > pg.MaxName:
+		return fmt.Sprintf("a name has at most %d bytes", pg.MaxName)
 	case !utf8.ValidString(name):
 		return "a name is UTF-8"
 	default:
@@ -204,7 +202,7 @@ func (t Tables) ddl() []string {
 // the table's name.
 func indexName(table, suffix string) string {
 	name := table[strings.LastIndexByte(table, '.')+1:]
-	for len(name)+len(suffix) > maxName {
+	for len(name)+len(suffix) > pg.MaxName {
 		_, size := utf8.DecodeLastRuneInString(name)
 		name = name[:len(name)-size]
 	}
