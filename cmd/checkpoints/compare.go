@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"rillkeep.dev/rillkeep/cmd/internal/measure"
 	"rillkeep.dev/rillkeep/plane"
 	"rillkeep.dev/rillkeep/store/postgres"
 	"rillkeep.dev/rillkeep/store/postgres/pgtest/server"
@@ -59,7 +60,7 @@ func (c comparison) run(ctx context.Context, server *server.Server) error {
 			}
 		}
 		rate := func(r result) float64 { return r.rate }
-		fmt.Fprintf(&line, " %d=%.2f", streams, median(got["ours"], rate)/median(got["obvious"], rate))
+		fmt.Fprintf(&line, " %d=%.2f", streams, measure.Median(got["ours"], rate)/measure.Median(got["obvious"], rate))
 	}
 	fmt.Println("store ratio:" + line.String())
 	return nil
@@ -135,15 +136,6 @@ func (c comparison) appends(ctx context.Context, a appender, rows []plane.Row) (
 func walPosition(ctx context.Context, db *pgxpool.Pool) (bytes float64, err error) {
 	err = db.QueryRow(ctx, "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::float8").Scan(&bytes)
 	return bytes, err
-}
-
-func median(rs []result, of func(result) float64) float64 {
-	values := make([]float64, len(rs))
-	for i, r := range rs {
-		values[i] = of(r)
-	}
-	slices.Sort(values)
-	return values[len(values)/2]
 }
 
 // open returns a way to append, in tables of a schema of its own.

@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"rillkeep.dev/rillkeep/actor"
+	"rillkeep.dev/rillkeep/cmd/internal/measure"
 	"rillkeep.dev/rillkeep/plane"
 	"rillkeep.dev/rillkeep/store/postgres"
 	"rillkeep.dev/rillkeep/store/postgres/pgtest/server"
@@ -107,16 +108,16 @@ func (p *product) open(ctx context.Context, actors *actor.System) ([]*plane.Stre
 func (p *product) produce(ctx context.Context, streams []*plane.Stream) (pushed int64, err error) {
 	const slots = 20 // of a period
 	order := rand.Perm(len(streams))
-	tick := time.NewTicker(time.Second / time.Duration(p.rate) / slots)
-	defer tick.Stop()
-	end := time.Now().Add(p.length)
-	for slot := 0; time.Now().Before(end); slot = (slot + 1) % slots {
+	step := time.Second / time.Duration(p.rate) / slots
+	began := time.Now()
+	for slot := range int(p.length / step) {
+		// Not by a ticker: it leaves out what a busy machine is late for.
 		select {
-		case <-tick.C:
+		case <-time.After(time.Until(began.Add(time.Duration(slot) * step))):
 		case <-ctx.Done():
 			return pushed, ctx.Err()
 		}
-		for i := slot; i < len(order); i += slots {
+		for i := slot % slots; i < len(order); i += slots {
 			n := order[i]
 			p.times[n].push()
 			if err := streams[n].Push(ctx, delta); err != nil {
@@ -176,30 +177,30 @@ func postmasterOf(ctx context.Context, url string) (pid int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	p, err := readProcess(backend)
-	return p.parent, err
+	p, err := measure.Of(backend)
+	return p.Parent, err
 }
 
 // cpu is what this process, and a server with all its processes, have used.
 func cpu(postmaster int) (own, server time.Duration, err error) {
-	self, err := readProcess(os.Getpid())
+	self, err := measure.Of(os.Getpid())
 	if err != nil {
 		return 0, 0, err
 	}
-	all, err := processes()
+	all, err := measure.All()
 	if err != nil {
 		return 0, 0, err
 	}
 	for _, p := range all {
 		switch {
-		case p.pid == postmaster:
-			server += p.used + p.children
-		case p.parent == postmaster:
-			server += p.used
+		case p.PID == postmaster:
+			server += p.Used + p.Children
+		case p.Parent == postmaster:
+			server += p.Used
 		}
 	}
 	if server == 0 {
 		return 0, 0, errors.New("the server's processes are not to be seen")
 	}
-	return self.used, server, nil
+	return self.Used, server, nil
 }

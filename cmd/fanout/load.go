@@ -7,13 +7,14 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"rillkeep.dev/rillkeep/cmd/internal/measure"
 )
 
 // load is one producer and many readers of one stream.
@@ -55,7 +56,7 @@ func (l load) measure(ctx context.Context, kind string) (r result, err error) {
 		return r, err
 	}
 
-	before, err := usage(server.cmd.Process.Pid)
+	before, err := measure.Of(server.cmd.Process.Pid)
 	if err != nil {
 		return r, err
 	}
@@ -66,7 +67,7 @@ func (l load) measure(ctx context.Context, kind string) (r result, err error) {
 		return r, err
 	}
 	pause(ctx, time.Second) // idle now
-	idle, err := usage(server.cmd.Process.Pid)
+	idle, err := measure.Of(server.cmd.Process.Pid)
 	if err != nil {
 		return r, err
 	}
@@ -74,7 +75,7 @@ func (l load) measure(ctx context.Context, kind string) (r result, err error) {
 		return r, err
 	}
 	pause(ctx, time.Second) // let it arrive
-	after, err := usage(server.cmd.Process.Pid)
+	after, err := measure.Of(server.cmd.Process.Pid)
 	if err != nil {
 		return r, err
 	}
@@ -87,8 +88,8 @@ func (l load) measure(ctx context.Context, kind string) (r result, err error) {
 	}
 	slices.Sort(readers.delays)
 	r.p50, r.p99 = readers.delays[len(readers.delays)/2], readers.delays[len(readers.delays)*99/100]
-	r.cpu = (after.cpu - idle.cpu) / time.Duration(r.delivered)
-	r.rss = float64(idle.rss-before.rss) / 1024 / float64(l.readers)
+	r.cpu = (after.Used - idle.Used) / time.Duration(r.delivered)
+	r.rss = float64(idle.Memory-before.Memory) / 1024 / float64(l.readers)
 	return r, ctx.Err()
 }
 
@@ -191,32 +192,4 @@ func pause(ctx context.Context, d time.Duration) {
 	case <-t.C:
 	case <-ctx.Done():
 	}
-}
-
-// used is what a process has used so far.
-type used struct {
-	cpu time.Duration
-	rss int64 // bytes, now
-}
-
-// clockTick is the unit of /proc's CPU times on every Linux that Go runs on.
-const clockTick = 10 * time.Millisecond
-
-// usage reads /proc: see proc(5).
-func usage(pid int) (u used, err error) {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return u, fmt.Errorf("read CPU time: %w", err)
-	}
-	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+2:]))
-	for _, i := range []int{11, 12} { // utime, stime
-		n, err := strconv.ParseInt(fields[i], 10, 64)
-		if err != nil {
-			return u, fmt.Errorf("read CPU time: %w", err)
-		}
-		u.cpu += time.Duration(n) * clockTick
-	}
-	pages, err := strconv.ParseInt(fields[21], 10, 64) // rss
-	u.rss = pages * int64(os.Getpagesize())
-	return u, err
 }

@@ -16,8 +16,9 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"slices"
 	"time"
+
+	"rillkeep.dev/rillkeep/cmd/internal/measure"
 )
 
 func main() {
@@ -58,18 +59,11 @@ func compare(ctx context.Context, l load, rounds int) error {
 			got[kind] = append(got[kind], r)
 		}
 	}
-	ratio := func(of func(result) float64) float64 { return median(got["node"], of) / median(got["floor"], of) }
-	fmt.Printf("memory per idle reader: %.1f KiB\n", median(got["node"], func(r result) float64 { return r.rss }))
+	ratio := func(of func(result) float64) float64 {
+		return measure.Median(got["node"], of) / measure.Median(got["floor"], of)
+	}
+	fmt.Printf("memory per idle reader: %.1f KiB\n", measure.Median(got["node"], func(r result) float64 { return r.rss }))
 	fmt.Printf("fanout ratio: cpu=%.2f p99=%.2f\n",
 		ratio(func(r result) float64 { return float64(r.cpu) }), ratio(func(r result) float64 { return float64(r.p99) }))
 	return nil
-}
-
-func median(rs []result, of func(result) float64) float64 {
-	values := make([]float64, len(rs))
-	for i, r := range rs {
-		values[i] = of(r)
-	}
-	slices.Sort(values)
-	return values[len(values)/2]
 }

@@ -1,4 +1,6 @@
-package main
+// Package measure is what the programs that measure have in common: what processes
+// have used, by /proc, and medians.
+package measure
 
 import (
 	"bytes"
@@ -12,34 +14,38 @@ import (
 	"time"
 )
 
-// process is what /proc says of one: see proc(5).
-type process struct {
-	pid, parent    int
-	used, children time.Duration // CPU, its own and that of its children that have ended
+// Process is what /proc says of one: see proc(5).
+type Process struct {
+	PID, Parent    int
+	Used, Children time.Duration // CPU, its own and that of its children that have ended
+	Memory         int64         // resident now, in bytes
 }
 
 // clockTick is the unit of /proc's CPU times on every Linux that Go runs on.
 const clockTick = 10 * time.Millisecond
 
-func readProcess(pid int) (process, error) {
+// Of reads what a process has used so far.
+func Of(pid int) (Process, error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
-		return process{}, fmt.Errorf("read CPU time: %w", err)
+		return Process{}, fmt.Errorf("read CPU time: %w", err)
 	}
 	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+2:]))
-	var n [15]int
-	for _, i := range []int{1, 11, 12, 13, 14} { // ppid, utime, stime, cutime, cstime
+	var n [22]int
+	for _, i := range []int{1, 11, 12, 13, 14, 21} { // ppid, utime, stime, cutime, cstime, rss
 		if n[i], err = strconv.Atoi(fields[i]); err != nil {
-			return process{}, fmt.Errorf("read CPU time: %w", err)
+			return Process{}, fmt.Errorf("read CPU time: %w", err)
 		}
 	}
-	return process{
-		pid: pid, parent: n[1],
-		used: time.Duration(n[11]+n[12]) * clockTick, children: time.Duration(n[13]+n[14]) * clockTick,
+	return Process{
+		PID: pid, Parent: n[1],
+		Used: time.Duration(n[11]+n[12]) * clockTick, Children: time.Duration(n[13]+n[14]) * clockTick,
+		Memory: int64(n[21]) * int64(os.Getpagesize()),
 	}, nil
 }
 
-func processes() (all []process, err error) {
+// All reads what every process has used so far.
+func All() (all []Process, err error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
 		return nil, fmt.Errorf("list processes: %w", err)
@@ -49,7 +55,7 @@ func processes() (all []process, err error) {
 		if err != nil {
 			continue
 		}
-		p, err := readProcess(pid)
+		p, err := Of(pid)
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) { // it has ended
 			continue
 		}
