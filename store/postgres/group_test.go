@@ -72,6 +72,29 @@ func TestEachSliceOfABatchIsJudgedByItsOwnRow(t *testing.T) {
 	}
 }
 
+// An append is one statement and one round trip: the proxy sees each request.
+func TestAnAppendIsOneStatement(t *testing.T) {
+	t.Parallel()
+	p := pgtest.NewProxy(t, pgtest.URL(t))
+	s := open(t, p.URL()+"&pool_max_conns=1")
+	row := claim(t, s, "s")
+	grow := func(text string) {
+		t.Helper()
+		next, err := s.Append(t.Context(), plane.Slice{ID: "s", Token: token, From: row.Seq, Seq: row.Seq + int64(len(text)), Text: text})
+		if err != nil || next.Seq != row.Seq+int64(len(text)) {
+			t.Fatalf("%+v, %v", next, err)
+		}
+		row = next
+	}
+	grow("prepared")
+	var seen []string
+	defer p.On(func(sql string) bool { seen = append(seen, sql); return false }, pgtest.CutBefore)()
+	grow("counted")
+	if len(seen) != 1 || !strings.Contains(seen[0], "UPDATE") || !strings.Contains(seen[0], "INSERT") {
+		t.Errorf("%d statements: %q", len(seen), seen)
+	}
+}
+
 // streams appends to many streams at once, step after step, and answers the
 // errors of each.
 func appendAll(ctx context.Context, t *testing.T, s store.Store, ids []string, steps int, text func(id string) string) map[string]error {
