@@ -175,7 +175,7 @@ func TestTextThatWasLostIsNotContinuedByOther(t *testing.T) {
 // durable by itself.
 func failing() plane.Policy {
 	p := patient()
-	p.StoreTimeout, p.Retries = 200*time.Millisecond, 0
+	p.StoreTimeout, p.Retries, p.SealPatience = 200*time.Millisecond, 0, time.Second
 	return p
 }
 

@@ -54,6 +54,7 @@ func impatient() plane.Policy {
 	p := plane.DefaultPolicy()
 	p.Interval, p.MaxBackoff = 50*time.Millisecond, 100*time.Millisecond
 	p.StoreTimeout, p.Retries, p.RetryDelay = 500*time.Millisecond, 1, 10*time.Millisecond
+	p.SealPatience = time.Second
 	return p
 }
 
