@@ -179,14 +179,18 @@ func (r *Router) seal(c echo.Context, end func(*plane.Stream, context.Context) (
 	return answer(c, http.StatusOK, wire.Sealed{Status: ending.Status, Seq: ending.Seq, DurableSeq: ending.Seq}, err)
 }
 
-// cancel asks a stream to stop. Where its actor is here the stop takes effect at
-// once, and the seal makes it durable, whether or not the store takes the row's
-// flag now; elsewhere the flag is all there is, and the change that tells of it.
+// cancel asks a stream to stop, and answers the stream as it was then: what the
+// stop has led to meanwhile is not its answer, or who asked would take his own
+// stop for another's. Where its actor is here the stop takes effect at once, and
+// the seal makes it durable, whether or not the store takes the row's flag now;
+// elsewhere the flag is all there is, and the change that tells of it.
 func (r *Router) cancel(c echo.Context) error {
 	id := streamID(c)
-	r.stopHere(id)
+	st, here := r.stopHere(id)
 	row, err := r.rows.Cancel(c.Request().Context(), id)
-	s, here := r.stopHere(id) // one opened meanwhile need not have seen the flag
+	if again, ok := r.stopHere(id); !here { // one opened meanwhile need not have seen the flag
+		st, here = again, ok
+	}
 	switch {
 	case here && err != nil:
 		r.log.LogAttrs(context.Background(), slog.LevelWarn, "stop is not in the store yet",
@@ -199,19 +203,21 @@ func (r *Router) cancel(c echo.Context) error {
 	}
 	sealed := wire.Sealed{Status: row.Status, Seq: row.Seq, DurableSeq: row.Seq}
 	if here {
-		st := s.State()
 		sealed = wire.Sealed{Status: st.Status, Seq: st.Seq, DurableSeq: st.Durable}
 	}
 	return c.JSON(http.StatusAccepted, sealed)
 }
 
-// stopHere asks the stream to stop that is live or lingering here, if one is.
-func (r *Router) stopHere(id string) (*plane.Stream, bool) {
+// stopHere asks the stream to stop that is live or lingering here, if one is, and
+// answers how it was.
+func (r *Router) stopHere(id string) (plane.State, bool) {
 	s, ok := r.cfg.Actors.Stream(id)
-	if ok {
-		s.Cancel()
+	if !ok {
+		return plane.State{}, false
 	}
-	return s, ok
+	st := s.State()
+	s.Cancel()
+	return st, true
 }
 
 // maxList bounds a page of a listing. The store is asked for one more, which

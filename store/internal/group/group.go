@@ -6,6 +6,7 @@ package group
 
 import (
 	"context"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -132,6 +133,9 @@ func (g *Group) Wait() { g.work.Wait() }
 func (g *Group) run() {
 	for batch := g.take(nil); batch != nil; batch = g.take(batch) {
 		g.commit(batch)
+		// Those who were answered, and have more, come into the next batch: else
+		// they would be every other one, of half the size.
+		runtime.Gosched()
 	}
 }
 
