@@ -31,6 +31,8 @@ type Metrics struct {
 	retries     prometheus.Counter
 	failures    prometheus.Counter
 	replaced    prometheus.Counter
+	forwards    *prometheus.CounterVec
+	ringDiffs   prometheus.Counter
 }
 
 // NewMetrics returns a node's metrics, with those of the process.
@@ -55,6 +57,8 @@ func NewMetrics() *Metrics {
 		retries:     counter("checkpoint_retries_total", "Attempts beyond the first."),
 		failures:    counter("checkpoint_failures_total", "Checkpoints and seals that used up their retries."),
 		replaced:    counter("replaced_characters_total", "Characters that became U+FFFD at the producer's door."),
+		forwards:    labelled("forwarded_total", "Requests sent to the node that has their stream, by what became of them: answered, misdirected or unreachable.", "outcome"),
+		ringDiffs:   counter("ring_differs_total", "Requests of nodes whose ring was another than this node's."),
 		latency: make.NewHistogram(prometheus.HistogramOpts{
 			Namespace: "rillkeep", Name: "checkpoint_seconds", Help: "Duration of checkpoints and seals, retries included.",
 			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 16),
@@ -145,6 +149,10 @@ func (m *Metrics) Checkpoint(c plane.Checkpoint) {
 	}
 	m.units.Add(float64(c.Seq - c.From))
 }
+
+func (m *Metrics) forwarded(outcome string) { m.forwards.WithLabelValues(outcome).Inc() }
+
+func (m *Metrics) ringDiffers() { m.ringDiffs.Inc() }
 
 // Replaced is a plane.Hooks.Replaced.
 func (m *Metrics) Replaced(_ string, n int64) { m.replaced.Add(float64(n)) }

@@ -38,6 +38,14 @@ type Config struct {
 	// node that only its own machine can reach.
 	Verifier *auth.Verifier
 
+	// Cluster are the other nodes; nil for a node that is alone.
+	Cluster Cluster
+
+	// FlyReplay answers requests that belong to another node with a header that has
+	// the proxy at the edge send them there, in place of sending them on. Pumps,
+	// which such a proxy can't repeat, are sent on all the same.
+	FlyReplay bool
+
 	Limits Limits
 	Logger *slog.Logger // nil discards
 }
@@ -95,6 +103,7 @@ type Router struct {
 	serving group           // requests, readers, samples
 	crews   crews           // of readers at the tip
 	watches watches         // of readers that follow durable text
+	places  places          // where streams are, by their rows
 	deaf    atomic.Bool     // changes made elsewhere are not heard
 	stop    context.Context // done when readers are to end
 	end     context.CancelFunc
@@ -132,17 +141,18 @@ func (r *Router) routes() {
 	e.GET("/metrics", echo.WrapHandler(promhttp.HandlerFor(r.cfg.Metrics.registry, promhttp.HandlerOpts{})), r.allow(auth.Admin))
 
 	e.GET("/v1/streams", r.list, r.allow(auth.Admin))
+	e.GET("/v1/cluster", r.cluster, r.allow(auth.Admin))
 	// No echo.Group: one with middleware answers wrong methods by itself.
 	stream := func(method, action string, serve echo.HandlerFunc, op auth.Op) {
 		e.Add(method, "/v1/streams/:id"+action, serve, r.named, r.allow(op))
 	}
 	stream(http.MethodGet, "", r.read, auth.Read)
-	stream(http.MethodPost, "", r.open, auth.Write)
-	stream(http.MethodPost, "/append", r.append, auth.Write)
-	e.POST("/v1/streams/:id/pump", r.pump, duplex, r.named, r.allow(auth.Write))
-	stream(http.MethodPost, "/flush", r.flush, auth.Write)
-	stream(http.MethodPost, "/close", r.close, auth.Write)
-	stream(http.MethodPost, "/fail", r.fail, auth.Write)
+	stream(http.MethodPost, "", r.owned(r.open), auth.Write)
+	stream(http.MethodPost, "/append", r.owned(r.append), auth.Write)
+	e.POST("/v1/streams/:id/pump", r.ownedPump(r.pump), duplex, r.named, r.allow(auth.Write))
+	stream(http.MethodPost, "/flush", r.owned(r.flush), auth.Write)
+	stream(http.MethodPost, "/close", r.owned(r.close), auth.Write)
+	stream(http.MethodPost, "/fail", r.owned(r.fail), auth.Write)
 	stream(http.MethodPost, "/cancel", r.cancel, auth.Cancel)
 	e.POST("/demo/streams/:id", r.demo, r.named, r.allow(auth.Write))
 

@@ -94,7 +94,7 @@ func (r *Router) resume(ctx context.Context, id string) (wire.Opened, error) {
 	case row.Status.Ended():
 		return wire.Opened{StreamID: id, Seq: row.Seq, DurableSeq: row.Seq, Epoch: row.Epoch, Status: row.Status}, nil
 	case row.Status == plane.StatusStreaming:
-		return wire.Opened{}, plane.ErrHeld
+		return wire.Opened{}, held(row.Token)
 	default:
 		return wire.Opened{}, plane.ErrNotFound
 	}
@@ -113,7 +113,7 @@ func (r *Router) live(c echo.Context) (*plane.Stream, error) {
 	case row.Status.Ended():
 		return nil, wire.Detail(plane.ErrClosed, "the stream has ended: %s", row.Status)
 	case row.Status == plane.StatusStreaming:
-		return nil, plane.ErrHeld
+		return nil, held(row.Token)
 	default:
 		return nil, wire.Detail(plane.ErrNotFound, "the stream has not been opened yet")
 	}
@@ -200,12 +200,33 @@ func (r *Router) cancel(c echo.Context) error {
 	}
 	if row.Cancel && row.Status == plane.StatusStreaming {
 		r.Announce(feed.Change{ID: id, Seq: row.Seq, Epoch: row.Epoch, Cancel: true})
+		if !here && !isFromNode(c) {
+			r.cancelAt(c, row)
+		}
 	}
 	sealed := wire.Sealed{Status: row.Status, Seq: row.Seq, DurableSeq: row.Seq}
 	if here {
 		sealed = wire.Sealed{Status: st.Status, Seq: st.Seq, DurableSeq: st.Durable}
 	}
 	return c.JSON(http.StatusAccepted, sealed)
+}
+
+// cancelAt tells the member that has a stream of its cancel, which the row has: that
+// is faster than any feed.
+func (r *Router) cancelAt(c echo.Context, row plane.Row) {
+	member, ok := r.elsewhere(held(row.Token))
+	if !ok {
+		return
+	}
+	ctx, stop := context.WithTimeout(context.WithoutCancel(c.Request().Context()), whereTime)
+	defer stop()
+	req, err := forwarded(ctx, c.Request(), nil, 0)
+	if err != nil {
+		return
+	}
+	if resp, err := r.send(ctx, streamID(c), member, req); err == nil {
+		_ = resp.Body.Close()
+	}
 }
 
 // stopHere asks the stream to stop that is live or lingering here, if one is, and
@@ -261,6 +282,9 @@ func describe(row store.Stream) wire.Stream {
 		StreamID: row.ID, Status: row.Status, Seq: row.Seq, Epoch: row.Epoch, Error: row.Error,
 		Producer: row.Producer, Meta: row.Meta, CreatedAt: row.Created, UpdatedAt: row.Updated,
 	}
+	if row.Status == plane.StatusStreaming {
+		s.Host = memberOf(row.Token)
+	}
 	if !row.Ended.IsZero() {
 		s.EndedAt = &row.Ended
 	}
@@ -278,6 +302,9 @@ func (r *Router) snapshot(c echo.Context) error {
 	row, err := r.rows.Get(ctx, id)
 	if err != nil {
 		return err
+	}
+	if resp, ok := r.snapshotOf(c, row); ok {
+		return r.passOn(c, resp)
 	}
 	snap := wire.Snapshot{Stream: describe(row), DurableSeq: row.Seq}
 	if s, ok := r.cfg.Actors.Stream(id); ok {
@@ -297,6 +324,32 @@ func (r *Router) snapshot(c echo.Context) error {
 	}
 	snap.Text, snap.Seq, snap.DurableSeq, snap.Status, snap.Error = text, page.Seq, page.Seq, page.Status, page.Error
 	return c.JSON(http.StatusOK, snap)
+}
+
+// snapshotOf asks the member that has a stream for its snapshot. Where that can't
+// be had, what is durable is.
+func (r *Router) snapshotOf(c echo.Context, row store.Stream) (*http.Response, bool) {
+	member, ok := r.host(row)
+	if !ok || isFromNode(c) {
+		return nil, false
+	}
+	if _, here := r.cfg.Actors.Stream(row.ID); here {
+		return nil, false
+	}
+	req, err := forwarded(c.Request().Context(), c.Request(), nil, 0)
+	if err != nil {
+		return nil, false
+	}
+	req.Header.Set(echo.HeaderAccept, typeJSON)
+	resp, err := r.send(req.Context(), row.ID, member, req)
+	switch {
+	case err != nil:
+		return nil, false
+	case resp.StatusCode != http.StatusOK:
+		_ = resp.Body.Close()
+		return nil, false
+	}
+	return resp, true
 }
 
 // durableText returns a stream's durable text up to offset to, or its end, and

@@ -58,7 +58,8 @@ type Sealed struct {
 type Stream struct {
 	StreamID  string          `json:"streamId"`
 	Status    plane.Status    `json:"status"`
-	Seq       int64           `json:"seq"` // durable length
+	Seq       int64           `json:"seq"`            // durable length
+	Host      string          `json:"host,omitempty"` // who has it while it streams, as Member.Name; absent where rows don't say
 	Epoch     int64           `json:"epoch"`
 	Error     string          `json:"error,omitempty"`
 	Producer  string          `json:"producer,omitempty"`
@@ -79,4 +80,28 @@ type Snapshot struct {
 	Stream
 	DurableSeq int64  `json:"durableSeq"`
 	Text       string `json:"text"`
+}
+
+// Cluster is what a node knows of its cluster.
+type Cluster struct {
+	Self    string   `json:"self"` // the Name of the node that answers
+	Ring    string   `json:"ring"` // names the set of members that streams are spread over
+	Members []Member `json:"members"`
+}
+
+// Member is one run of a node.
+type Member struct {
+	Name        string  `json:"name"` // node/incarnation
+	Node        string  `json:"node"`
+	State       string  `json:"state"` // joining, active or draining
+	Version     string  `json:"version,omitempty"`
+	URL         string  `json:"url,omitempty"` // where its API is
+	Share       float64 `json:"share"`         // of new streams, 0 to 1
+	*NodeCounts         // absent if it did not answer in time
+}
+
+// NodeCounts says what a node holds.
+type NodeCounts struct {
+	Streams   int `json:"streams"`   // live there
+	Lingering int `json:"lingering"` // ended, and still in its memory
 }

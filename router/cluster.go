@@ -1,0 +1,133 @@
+package router
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"rillkeep.dev/rillkeep/plane"
+	"rillkeep.dev/rillkeep/store"
+)
+
+// Cluster is this node's place among the nodes that share its store. Its methods
+// are safe for concurrent use. Members are named as owner tokens name them,
+// node/incarnation.
+type Cluster interface {
+	// Self is this node.
+	Self() string
+
+	// Owner is the member that the ring proposes for a stream: where it is opened.
+	// Where it is then, its row says. "" while the ring has nobody.
+	Owner(streamID string) string
+
+	// Has reports whether a member is known and has not left.
+	Has(member string) bool
+
+	// Digest names the set of members that the ring is made of.
+	Digest() string
+
+	// Do sends a request to a member. peer.ErrUnreachable if it did not get there.
+	Do(ctx context.Context, member string, req *http.Request) (*http.Response, error)
+
+	// Describe is what GET /v1/cluster says of the members.
+	Describe(ctx context.Context) any
+}
+
+// heldBy is plane.ErrHeld that says by whom.
+type heldBy struct{ member string }
+
+func (h *heldBy) Error() string { return plane.ErrHeld.Error() + " (" + h.member + ")" }
+func (h *heldBy) Unwrap() error { return plane.ErrHeld }
+
+// held is why a stream that is streaming by its row can't be served here.
+func held(token string) error {
+	if member := memberOf(token); member != "" {
+		return &heldBy{member}
+	}
+	return plane.ErrHeld
+}
+
+// memberOf is the member that an owner token names, "" if it names none.
+func memberOf(token string) string {
+	if n := strings.LastIndexByte(token, '/'); n > 0 && strings.Contains(token[:n], "/") {
+		return token[:n]
+	}
+	return ""
+}
+
+// elsewhere is the member that has the stream which err is about, if another live
+// one has.
+func (r *Router) elsewhere(err error) (member string, ok bool) {
+	h, ok := errors.AsType[*heldBy](err)
+	if !ok || r.cfg.Cluster == nil || h.member == r.cfg.Cluster.Self() || !r.cfg.Cluster.Has(h.member) {
+		return "", false
+	}
+	return h.member, true
+}
+
+// host is the member that a row says has the stream, if that is another live one.
+func (r *Router) host(row store.Stream) (member string, ok bool) {
+	if r.cfg.Cluster == nil || row.Status != plane.StatusStreaming {
+		return "", false
+	}
+	return r.elsewhere(held(row.Token))
+}
+
+// How long, and how many, a node remembers where streams are.
+const (
+	placeTime = 5 * time.Second
+	maxPlaces = 10_000
+)
+
+// places remembers where rows said that streams are, for a moment: the ring tells
+// where they should be, which is the same as a rule. It is safe for concurrent
+// use.
+type places struct {
+	mu sync.Mutex // guards below
+	of map[string]placed
+}
+
+type placed struct {
+	member string
+	until  time.Time
+}
+
+func (p *places) learn(id, member string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.of) >= maxPlaces {
+		clear(p.of) // the rows say it again
+	}
+	if p.of == nil {
+		p.of = make(map[string]placed)
+	}
+	p.of[id] = placed{member, time.Now().Add(placeTime)}
+}
+
+func (p *places) forget(id string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.of, id)
+}
+
+func (p *places) get(id string) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	at, ok := p.of[id]
+	if ok && time.Now().After(at.until) {
+		delete(p.of, id)
+		return ""
+	}
+	return at.member
+}
+
+// place is the member to ask first for a stream that is not here.
+func (r *Router) place(id string) string {
+	if member := r.places.get(id); member != "" && member != r.cfg.Cluster.Self() && r.cfg.Cluster.Has(member) {
+		return member
+	}
+	return r.cfg.Cluster.Owner(id)
+}

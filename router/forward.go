@@ -1,0 +1,278 @@
+package router
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"rillkeep.dev/rillkeep/plane"
+	"rillkeep.dev/rillkeep/router/peer"
+	"rillkeep.dev/rillkeep/router/wire"
+)
+
+const (
+	// hostHeader of a 421 between nodes names the member that has the stream.
+	hostHeader = peer.Prefix + "Host"
+
+	// ringHeader of a request between nodes is Cluster.Digest of who asks.
+	ringHeader = peer.Prefix + "Ring"
+
+	// maxHops is how many members are asked for one request, the second by what
+	// the first knew.
+	maxHops = 2
+
+	// whereTime bounds the question who has a stream.
+	whereTime = 2 * time.Second
+)
+
+// errNoHost says that the member that has a stream can't be asked now.
+var errNoHost = wire.Detail(wire.ErrUnavailable, "the node that has the stream can't be reached now; try again")
+
+// owned makes a request that belongs to a stream's owner reach it: served here, if
+// the stream is here or is to be opened here, else by the member that has it. The
+// body is bounded, so that it can be sent again to the second that is asked.
+func (r *Router) owned(next echo.HandlerFunc) echo.HandlerFunc {
+	return r.placed(next, func(c echo.Context, member string) (*http.Response, error) {
+		body, err := r.body(c, max(maxBody, r.limits.AppendBytes))
+		if err != nil {
+			return nil, err
+		}
+		resp, _, err := r.ask(c.Request().Context(), streamID(c), member, func(ctx context.Context) (*http.Request, error) {
+			return forwarded(ctx, c.Request(), bytes.NewReader(body), int64(len(body)))
+		})
+		return resp, err
+	})
+}
+
+// ownedPump is owned for a body without a bound: who has the stream is asked
+// before any of it is sent.
+func (r *Router) ownedPump(next echo.HandlerFunc) echo.HandlerFunc {
+	return r.placed(next, func(c echo.Context, member string) (*http.Response, error) {
+		ctx, id := c.Request().Context(), streamID(c)
+		member, err := r.where(ctx, id, member)
+		if err != nil {
+			return nil, err
+		}
+		req, err := forwarded(ctx, c.Request(), c.Request().Body, c.Request().ContentLength)
+		if err != nil {
+			return nil, err
+		}
+		readUntil(c, time.Time{})
+		return r.send(ctx, id, member, req)
+	})
+}
+
+// placed serves a request here or has send send it to a member. What can't be
+// served here because another has the stream is sent there; a request that came
+// from a node is never sent on.
+func (r *Router) placed(next echo.HandlerFunc, send func(c echo.Context, member string) (*http.Response, error)) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		if r.cfg.Cluster == nil || isFromNode(c) {
+			return next(c)
+		}
+		id := streamID(c)
+		if r.isHere(id) {
+			return next(c)
+		}
+		member := r.place(id)
+		switch member {
+		case "":
+			return wire.Detail(wire.ErrUnavailable, "the cluster has no active node yet; try again")
+		case r.cfg.Cluster.Self():
+			err := next(c)
+			other, ok := r.elsewhere(err)
+			if !ok || c.Response().Committed {
+				return err
+			}
+			r.places.learn(id, other)
+			member = other
+		}
+		if r.cfg.FlyReplay && !isReplayed(c) {
+			return flyReplay(c, member)
+		}
+		resp, err := send(c, member)
+		if err != nil {
+			return err
+		}
+		return r.passOn(c, resp)
+	}
+}
+
+// isHere reports whether a stream is live, lingering or being opened here.
+func (r *Router) isHere(id string) bool {
+	_, ok := r.cfg.Actors.Stream(id)
+	return ok
+}
+
+// forwarded is a request as another node is sent it: what it asks, without who asked.
+func forwarded(ctx context.Context, req *http.Request, body io.Reader, length int64) (*http.Request, error) {
+	target := url.URL{Scheme: "http", Host: "peer", Path: req.URL.Path, RawPath: req.URL.RawPath, RawQuery: req.URL.RawQuery}
+	out, err := http.NewRequestWithContext(ctx, req.Method, target.String(), body)
+	if err != nil {
+		return nil, fmt.Errorf("forward request: %w", err)
+	}
+	out.ContentLength = length
+	for _, h := range []string{echo.HeaderContentType, echo.HeaderAccept} {
+		if v := req.Header.Values(h); len(v) > 0 {
+			out.Header[h] = v
+		}
+	}
+	return out, nil
+}
+
+// ask sends a request to a member, and to the one that this says has the stream. It
+// answers which of them the response is of.
+func (r *Router) ask(ctx context.Context, id, member string, make func(context.Context) (*http.Request, error)) (*http.Response, string, error) {
+	for range maxHops {
+		req, err := make(ctx)
+		if err != nil {
+			return nil, "", err
+		}
+		resp, err := r.send(ctx, id, member, req)
+		hint, ok := errors.AsType[*heldBy](err)
+		switch {
+		case !ok:
+			return resp, member, err
+		case hint.member == member || hint.member == r.cfg.Cluster.Self():
+			return nil, "", errNoHost // its row changes hands just now
+		}
+		member = hint.member
+	}
+	return nil, "", errNoHost
+}
+
+// send sends one request to one member. A heldBy error is its answer that another
+// has the stream.
+func (r *Router) send(ctx context.Context, id, member string, req *http.Request) (*http.Response, error) {
+	req.Header.Set(ringHeader, r.cfg.Cluster.Digest())
+	resp, err := r.cfg.Cluster.Do(ctx, member, req)
+	if err != nil {
+		r.places.forget(id)
+		r.cfg.Metrics.forwarded("unreachable")
+		if ctx.Err() == nil {
+			r.log.LogAttrs(ctx, slog.LevelWarn, "could not ask the node that has a stream",
+				slog.String("streamId", id), slog.String("member", member), slog.Any("error", err))
+		}
+		return nil, errNoHost
+	}
+	if resp.StatusCode != http.StatusMisdirectedRequest {
+		r.cfg.Metrics.forwarded("answered")
+		return resp, nil
+	}
+	r.cfg.Metrics.forwarded("misdirected")
+	_ = resp.Body.Close()
+	other := resp.Header.Get(hostHeader)
+	if !r.cfg.Cluster.Has(other) {
+		r.places.forget(id)
+		return nil, errNoHost
+	}
+	r.places.learn(id, other)
+	return nil, &heldBy{other}
+}
+
+// where asks who has a stream, beginning with a member.
+func (r *Router) where(ctx context.Context, id, member string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, whereTime)
+	defer cancel()
+	resp, member, err := r.ask(ctx, id, member, func(ctx context.Context) (*http.Request, error) {
+		return http.NewRequestWithContext(ctx, http.MethodGet, peerURL(id, "/where"), nil)
+	})
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode != http.StatusNoContent {
+		return "", refusal(resp)
+	}
+	return member, nil
+}
+
+// peerURL is the URL, on another node, of a stream's route.
+func peerURL(id, route string) string { return "http://peer/v1/streams/" + url.PathEscape(id) + route }
+
+// refusal is the error that an answer of another node is.
+func refusal(resp *http.Response) error {
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxBody))
+	if err != nil {
+		return errNoHost
+	}
+	return wire.Decode(resp.StatusCode, body)
+}
+
+// passOn answers with what another node answered, as it comes.
+func (r *Router) passOn(c echo.Context, resp *http.Response) error {
+	defer func() { _ = resp.Body.Close() }()
+	h := c.Response().Header()
+	for _, name := range []string{echo.HeaderContentType, echo.HeaderContentLength, echo.HeaderRetryAfter, "Cache-Control", "X-Accel-Buffering"} {
+		if v := resp.Header.Values(name); len(v) > 0 {
+			h[name] = v
+		}
+	}
+	control := http.NewResponseController(c.Response())
+	_ = control.SetWriteDeadline(time.Time{})
+	c.Response().WriteHeader(resp.StatusCode)
+	buf := make([]byte, 16<<10)
+	for {
+		n, err := resp.Body.Read(buf)
+		if n > 0 {
+			_ = control.SetWriteDeadline(time.Now().Add(r.limits.Stall))
+			if _, err := c.Response().Write(buf[:n]); err != nil {
+				return nil // the client is gone
+			}
+			if err := control.Flush(); err != nil {
+				return nil
+			}
+			_ = control.SetWriteDeadline(time.Time{})
+		}
+		switch {
+		case err == io.EOF:
+			return nil
+		case err != nil: // half an answer must not look like a whole one
+			panic(http.ErrAbortHandler)
+		}
+	}
+}
+
+// flyReplay asks the proxy at the edge to send the request to a member itself:
+// its node is named as the machine is that it runs on. See
+// https://fly.io/docs/networking/dynamic-request-routing/.
+func flyReplay(c echo.Context, member string) error {
+	node, _, _ := bytes.Cut([]byte(member), []byte("/"))
+	c.Response().Header().Set("Fly-Replay", "instance="+string(node))
+	return c.NoContent(http.StatusConflict)
+}
+
+// isReplayed reports whether the edge has sent the request here after another node
+// asked for that. It is not to be asked again.
+func isReplayed(c echo.Context) bool {
+	h := c.Request().Header
+	return h.Get("Fly-Replay-Src") != "" || h.Get("Fly-Replay-Failed") != ""
+}
+
+// nodeKey marks a request of another node.
+const nodeKey = "node"
+
+func isFromNode(c echo.Context) bool { return c.Get(nodeKey) != nil }
+
+// misdirected answers another node that asked for a stream which is elsewhere, and
+// says where.
+func (r *Router) misdirected(c echo.Context, err error) error {
+	member, ok := r.elsewhere(err)
+	if !ok && errors.Is(err, plane.ErrDraining) {
+		member = r.cfg.Cluster.Owner(streamID(c))
+		ok = member != "" && member != r.cfg.Cluster.Self()
+	}
+	if !ok || c.Response().Committed {
+		return err
+	}
+	c.Response().Header().Set(hostHeader, member)
+	return c.NoContent(http.StatusMisdirectedRequest)
+}
