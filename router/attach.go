@@ -8,7 +8,9 @@ import (
 	"net/http"
 	"strconv"
 
+	"rillkeep.dev/rillkeep/actor"
 	"rillkeep.dev/rillkeep/plane"
+	"rillkeep.dev/rillkeep/router/peer"
 	"rillkeep.dev/rillkeep/router/sse"
 )
 
@@ -16,18 +18,21 @@ import (
 // which JSON may make six times as many, and what is around it.
 const maxEvent = 8 * plane.MaxChunk
 
-// Attach is the cluster's relay: it answers the frames of a stream that another
-// node has, from an offset. One that no live node has is an absent.
-func (r *Router) Attach(ctx context.Context, id string, from, epoch int64) (*Attached, error) {
+// epochHeader of an attach's answer is the stream's epoch.
+const epochHeader = peer.Prefix + "Epoch"
+
+// Attach is an actor.Relay's: it answers the frames of a stream that another node
+// has, from an offset, and its epoch; nil if no live node has it.
+func (r *Router) Attach(ctx context.Context, id string, from, epoch int64) (actor.Source, int64, error) {
 	member := r.place(id)
 	if member == "" || member == r.cfg.Cluster.Self() {
 		row, err := r.rows.Get(ctx, id)
 		if err != nil && !errors.Is(err, plane.ErrNotFound) {
-			return nil, err
+			return nil, 0, err
 		}
 		var ok bool
 		if member, ok = r.host(row); err != nil || !ok {
-			return nil, errNotHosted
+			return nil, 0, nil
 		}
 		r.places.learn(id, member)
 	}
@@ -44,26 +49,28 @@ func (r *Router) Attach(ctx context.Context, id string, from, epoch int64) (*Att
 		return req, nil
 	})
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	if resp.StatusCode != http.StatusOK {
 		defer func() { _ = resp.Body.Close() }()
-		return nil, refusal(resp)
+		return nil, 0, refusal(resp)
 	}
-	return &Attached{body: resp.Body, events: sse.NewReader(resp.Body, sse.Options{Limit: maxEvent})}, nil
+	at, err := strconv.ParseInt(resp.Header.Get(epochHeader), 10, 64)
+	if err != nil {
+		at = 0 // it is not hosted there, and the frame says so
+	}
+	return &attached{body: resp.Body, events: sse.NewReader(resp.Body, sse.Options{Limit: maxEvent})}, at, nil
 }
 
-var errNotHosted = errors.New("no node has the stream")
-
-// Attached are the frames of a stream that another node has. It is for one
-// goroutine, but for Close.
-type Attached struct {
+// attached are the frames of a stream that another node has. They end with the
+// context of their attach.
+type attached struct {
 	body   io.ReadCloser
 	events *sse.Reader
 }
 
-// Next waits for the next frame. io.EOF if the connection ended.
-func (a *Attached) Next() (plane.Frame, error) {
+// Next implements actor.Source.
+func (a *attached) Next(context.Context) (plane.Frame, error) {
 	e, err := a.events.Next()
 	if err != nil {
 		return plane.Frame{}, err
@@ -78,5 +85,5 @@ func (a *Attached) Next() (plane.Frame, error) {
 	return f, nil
 }
 
-// Close ends the attach; a Next under way ends, too.
-func (a *Attached) Close() error { return a.body.Close() }
+// Close implements actor.Source.
+func (a *attached) Close() error { return a.body.Close() }

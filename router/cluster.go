@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"rillkeep.dev/rillkeep/plane"
+	"rillkeep.dev/rillkeep/router/wire"
 	"rillkeep.dev/rillkeep/store"
 )
 
@@ -33,7 +34,7 @@ type Cluster interface {
 	Do(ctx context.Context, member string, req *http.Request) (*http.Response, error)
 
 	// Describe is what GET /v1/cluster says of the members.
-	Describe(ctx context.Context) any
+	Describe(ctx context.Context) wire.Cluster
 }
 
 // heldBy is plane.ErrHeld that says by whom.

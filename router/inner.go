@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -43,6 +44,7 @@ func (r *Router) Inner() http.Handler {
 	stream(http.MethodPost, "/fail", r.fail)
 	stream(http.MethodPost, "/cancel", r.cancel)
 	stream(http.MethodPost, "/adopt", r.adopt)
+	e.POST("/demo/streams/:id", r.demo, r.named, r.directed)
 	e.GET("/v1/node", r.describeNode)
 	return e
 }
@@ -100,7 +102,9 @@ func (r *Router) attached(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	if cursor.Stream() == nil { // not here: whose row is it?
+	if s := cursor.Stream(); s != nil {
+		c.Response().Header().Set(epochHeader, strconv.FormatInt(s.Epoch(), 10))
+	} else { // not here: whose row is it?
 		row, err := r.rows.Get(c.Request().Context(), streamID(c))
 		switch member, ok := r.host(row); {
 		case err == nil && ok:

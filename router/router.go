@@ -104,6 +104,7 @@ type Router struct {
 	crews   crews           // of readers at the tip
 	watches watches         // of readers that follow durable text
 	places  places          // where streams are, by their rows
+	leaving atomic.Bool     // streams are opened elsewhere from now on
 	deaf    atomic.Bool     // changes made elsewhere are not heard
 	stop    context.Context // done when readers are to end
 	end     context.CancelFunc
@@ -154,7 +155,7 @@ func (r *Router) routes() {
 	stream(http.MethodPost, "/close", r.owned(r.close), auth.Write)
 	stream(http.MethodPost, "/fail", r.owned(r.fail), auth.Write)
 	stream(http.MethodPost, "/cancel", r.cancel, auth.Cancel)
-	e.POST("/demo/streams/:id", r.demo, r.named, r.allow(auth.Write))
+	e.POST("/demo/streams/:id", r.owned(r.demo), r.named, r.allow(auth.Write))
 
 	page := echo.WrapHandler(web.Handler())
 	e.GET("/", page)
@@ -165,6 +166,10 @@ func (r *Router) routes() {
 
 // ServeHTTP implements http.Handler.
 func (r *Router) ServeHTTP(w http.ResponseWriter, req *http.Request) { r.echo.ServeHTTP(w, req) }
+
+// Leave says that the node is going to hand its streams over: it opens no more, and
+// is not ready.
+func (r *Router) Leave() { r.leaving.Store(true) }
 
 // Wait returns when nothing runs: no request, no reader's connection (which may
 // not be the HTTP server's to end any more), no sample; or ctx is done.

@@ -48,6 +48,9 @@ func (r *Router) open(c echo.Context) error {
 
 // openStream makes a stream live here.
 func (r *Router) openStream(ctx context.Context, claim plane.Claim) (*plane.Stream, error) {
+	if r.leaving.Load() {
+		return nil, plane.ErrDraining
+	}
 	s, err := r.cfg.Actors.Open(ctx, claim)
 	switch {
 	case err == nil:

@@ -18,7 +18,7 @@ func (n *Node) takeLease(ctx context.Context, cfg Config, name, incarnation stri
 	}
 	keeper, err := lease.Keep(context.WithoutCancel(ctx), lease.Config{
 		Store:     shared,
-		Node:      store.Node{Name: name, Incarnation: incarnation, HTTPAddr: n.addr.String()},
+		Node:      store.Node{Name: name, Incarnation: incarnation, HTTPAddr: n.addr.String(), GossipAddr: n.member.gossipAddr()},
 		TTL:       cfg.LeaseTTL,
 		Grace:     cfg.Grace,
 		Retention: cfg.Retention,

@@ -80,6 +80,10 @@ type Config struct {
 	// means DefaultMaxText. The process takes up to twice as much for it.
 	MaxText int64
 
+	// Cluster makes this one of the nodes that share its store and serve each other's
+	// streams; nil for a node that serves its own alone.
+	Cluster *Cluster
+
 	Policy plane.Policy
 	Linger time.Duration // of ended streams in memory; 0 means actor.DefaultLinger
 	Limits router.Limits
@@ -93,6 +97,7 @@ type Node struct {
 	lease  *lease.Keeper // nil where the store is this node's alone
 	actors *actor.System
 	router *router.Router
+	member *member                       // nil if there is no cluster
 	news   *news                         // nil if the store has this node alone
 	ready  atomic.Pointer[router.Router] // router, once it may be asked
 	server *http.Server
@@ -129,6 +134,7 @@ func Open(ctx context.Context, cfg Config) (_ *Node, err error) {
 			_ = n.server.Close()
 			n.stop()
 			_ = n.serving.Wait()
+			n.member.close(context.WithoutCancel(ctx))
 			if n.store != nil {
 				ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeGrace)
 				defer cancel()
@@ -150,6 +156,9 @@ func Open(ctx context.Context, cfg Config) (_ *Node, err error) {
 		return nil, err
 	}
 	n.sealOrphans(ctx, name, incarnation)
+	if err := n.joinCluster(ctx, cfg, name, incarnation); err != nil {
+		return nil, err
+	}
 	rows, err := n.takeLease(ctx, cfg, name, incarnation)
 	if err != nil {
 		return nil, err
@@ -161,6 +170,9 @@ func Open(ctx context.Context, cfg Config) (_ *Node, err error) {
 		n.news.run()
 	}
 	n.ready.Store(n.router)
+	if err := n.serveCluster(ctx); err != nil {
+		return nil, err
+	}
 	return n, nil
 }
 
@@ -186,6 +198,7 @@ func (n *Node) compose(cfg Config, rows store.Store, token string) (err error) {
 		Node:      token,
 		Authorize: router.Authorize,
 		Linger:    cfg.Linger,
+		Relay:     n.relay(),
 	})
 	if err != nil {
 		return err
@@ -201,6 +214,7 @@ func (n *Node) compose(cfg Config, rows store.Store, token string) (err error) {
 	}
 	n.router, err = router.New(router.Config{
 		Actors: n.actors, Store: rows, Metrics: metrics, Verifier: verifier, Publish: n.news.publish(),
+		Cluster: n.cluster(), FlyReplay: cfg.Cluster != nil && cfg.Cluster.FlyReplay,
 		Limits: cfg.Limits, Logger: n.log,
 	})
 	if err != nil {
@@ -269,19 +283,23 @@ func (n *Node) URL() string { return "http://" + n.addr.String() }
 func (n *Node) Failed() <-chan struct{} { return n.failed }
 
 // Drain stops the node without losing what was produced: it opens no more
-// streams and says so to who asks whether it is ready, seals every live stream
-// interrupted, lets readers take the end of theirs, and returns when nothing
-// runs any longer or ctx is done. It reports what did not reach the store.
+// streams and says so to who asks whether it is ready, hands every live stream
+// over to another node of its cluster, seals what nobody takes interrupted, lets
+// readers take the end of theirs, or follow those that go on elsewhere until
+// it is time to go there themselves, and returns when nothing runs any longer or
+// ctx is done. It reports what did not reach the store.
 func (n *Node) Drain(ctx context.Context) error {
 	work, cancel := saving(ctx)
 	defer cancel()
+	n.handOver(work)
 	err := n.actors.Drain(work) // connections are still accepted: a refusal is an answer, too
 	down := make(chan error, 1)
 	go func() { down <- n.server.Shutdown(work) }()
 
-	grace, cancel := context.WithTimeout(work, endGrace)
+	grace, cancel := n.readersTime(work)
 	defer cancel()
 	_ = n.router.Wait(grace) // those that have not ended by then are followers of other nodes' streams
+	n.leave(work)
 	n.stop()
 	closed := n.close(ctx, n.release) // ends what Shutdown still waits for, such as half a request
 	<-down
@@ -302,11 +320,19 @@ func (n *Node) close(ctx context.Context, endLease func(context.Context)) error 
 	defer cancel()
 	n.stop()
 	closed := n.server.Close()
-	ended := errors.Join(n.actors.Close(work), n.router.Close(work))
+	ended := errors.Join(n.actors.Close(work), n.router.Close(work), n.member.close(work))
 	n.news.close() // with what the last streams had to tell
 	err := errors.Join(closed, ended, n.serving.Wait())
 	endLease(ctx) // nothing is written any more
 	return errors.Join(err, n.store.Close(ctx))
+}
+
+// readersTime is what readers have, at a drain, until their connections end.
+func (n *Node) readersTime(ctx context.Context) (context.Context, context.CancelFunc) {
+	if n.member == nil {
+		return context.WithTimeout(ctx, endGrace)
+	}
+	return saving(ctx)
 }
 
 // saving returns a context for what comes before the end of the last store calls:

@@ -1,0 +1,343 @@
+package node
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+
+	"rillkeep.dev/rillkeep/actor"
+	"rillkeep.dev/rillkeep/plane"
+	"rillkeep.dev/rillkeep/ring"
+	"rillkeep.dev/rillkeep/router"
+	"rillkeep.dev/rillkeep/router/peer"
+	"rillkeep.dev/rillkeep/router/wire"
+	"rillkeep.dev/rillkeep/store"
+)
+
+// Defaults of Cluster.
+const (
+	DefaultGossipListen = ":7946"
+	DefaultPeerListen   = ":7947"
+	DefaultCluster      = "rillkeep"
+)
+
+// Cluster makes a node one of those that share its store: streams are spread over
+// them, and each serves the readers and producers of all. What it needs is a
+// secret; nodes find each other by their store.
+type Cluster struct {
+	// Secrets, of 16 bytes at least, are what nodes know each other by: the first
+	// is used, all are accepted, so that a secret can be changed while nodes run.
+	Secrets []string
+
+	Name         string   // of the cluster; "" means DefaultCluster
+	GossipListen string   // host:port, UDP and TCP; "" means DefaultGossipListen
+	PeerListen   string   // host:port, for requests between nodes; "" means DefaultPeerListen
+	Advertise    string   // host at which others reach this node; "" means the listeners', or this machine's own
+	Join         []string // host:port of other nodes' gossip, in place of what the store knows
+	JoinDNS      string   // a name whose records are as much: A and AAAA, or SRV if it begins with an underscore
+
+	// FlyReplay answers requests for other nodes with Fly.io's fly-replay header,
+	// naming the machine by the node's name, in place of sending them on.
+	FlyReplay bool
+
+	// TLS, between nodes; nil means that they speak clear text, signed by the secret.
+	TLS *peer.TLS
+
+	// For tests: in place of sockets.
+	Transport memberlist.Transport
+	Listener  net.Listener
+	Dial      func(ctx context.Context, addr string) (net.Conn, error)
+	Gossip    ring.Config // its times only
+}
+
+// member is this node in its cluster. It implements router.Cluster.
+type member struct {
+	node   *Node
+	self   string
+	ring   *ring.Ring
+	client *peer.Client
+	server *peer.Server
+	inner  lazyHandler
+
+	stop    context.CancelFunc
+	running sync.WaitGroup
+}
+
+// lazyHandler is the router's, once there is one.
+type lazyHandler struct {
+	mu sync.Mutex
+	h  http.Handler
+}
+
+func (l *lazyHandler) set(h http.Handler) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.h = h
+}
+
+func (l *lazyHandler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	l.mu.Lock()
+	h := l.h
+	l.mu.Unlock()
+	if h == nil {
+		router.Starting(w, req)
+		return
+	}
+	h.ServeHTTP(w, req)
+}
+
+// joinCluster makes the node known to the others, as one that owns nothing yet.
+func (n *Node) joinCluster(ctx context.Context, cfg Config, name, incarnation string) (err error) {
+	if cfg.Cluster == nil {
+		return nil
+	}
+	c := *cfg.Cluster
+	secrets := make([]peer.Secret, len(c.Secrets))
+	for i, s := range c.Secrets {
+		secrets[i] = peer.Secret(s)
+	}
+	m := &member{node: n, self: name + "/" + incarnation}
+	id := peer.Identity{Name: m.self, Cluster: cmp.Or(c.Name, DefaultCluster), Secrets: secrets, TLS: c.TLS}
+	if m.client, err = peer.New(peer.Config{Identity: id, Dial: c.Dial}); err != nil {
+		return configError(err)
+	}
+	if m.server, err = peer.NewServer(peer.ServerConfig{Identity: id, Handler: &m.inner, Logger: n.log}); err != nil {
+		return configError(err)
+	}
+	listener := c.Listener
+	if listener == nil {
+		if listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", cmp.Or(c.PeerListen, DefaultPeerListen)); err != nil {
+			return fmt.Errorf("listen for other nodes: %w", err)
+		}
+	}
+	n.serving.Go(func() error { return m.server.Serve(listener) })
+	n.member = m // from here on close ends it
+
+	g := c.Gossip
+	g.Node, g.Incarnation, g.Version = name, incarnation, version()
+	g.Cluster, g.Secrets = id.Cluster, c.Secrets
+	g.Bind, g.Advertise = cmp.Or(c.GossipListen, DefaultGossipListen), c.Advertise
+	g.PeerAddr, g.HTTPAddr = reachable(listener.Addr()), reachable(n.addr)
+	g.Seeds, g.Transport, g.Log = n.seeds(c), c.Transport, n.log
+	if m.ring, err = ring.Open(ctx, g); err != nil {
+		return fmt.Errorf("join cluster: %w", err)
+	}
+	watch, stop := context.WithCancel(context.Background())
+	m.stop = stop
+	m.running.Go(func() { m.watch(watch) })
+	return nil
+}
+
+// serveCluster makes the node one that owns streams.
+func (n *Node) serveCluster(ctx context.Context) error {
+	if n.member == nil {
+		return nil
+	}
+	n.member.inner.set(n.router.Inner())
+	if err := n.member.ring.SetState(ctx, ring.Active); err != nil {
+		return fmt.Errorf("join cluster: %w", err)
+	}
+	return nil
+}
+
+// cluster is for router.Config.
+func (n *Node) cluster() router.Cluster {
+	if n.member == nil {
+		return nil
+	}
+	return n.member
+}
+
+// relay is for actor.Config.
+func (n *Node) relay() *actor.Relay {
+	if n.member == nil {
+		return nil
+	}
+	return &actor.Relay{
+		Attach: func(ctx context.Context, id string, from, epoch int64) (actor.Source, int64, error) {
+			return n.router.Attach(ctx, id, from, epoch)
+		},
+	}
+}
+
+// configError makes a setting that a part refuses one of plane.ErrConfig.
+func configError(err error) error { return fmt.Errorf("%w: %w", plane.ErrConfig, err) }
+
+// reachable is an address as it is told to others: where the host is unspecified
+// the ring puts the advertised one.
+func reachable(addr net.Addr) string {
+	host, port, err := net.SplitHostPort(addr.String())
+	if err != nil {
+		return addr.String()
+	}
+	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+		host = ""
+	}
+	return net.JoinHostPort(host, port)
+}
+
+// version is the program's, as it was built.
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		return strings.TrimPrefix(info.Main.Version, "v")
+	}
+	return ""
+}
+
+// seeds is whom to join.
+func (n *Node) seeds(c Cluster) ring.Seeds {
+	switch shared, ok := n.store.(store.Shared); {
+	case c.JoinDNS != "":
+		return ring.DNS{Name: c.JoinDNS}
+	case len(c.Join) > 0:
+		return ring.Static{Addrs: c.Join}
+	case ok:
+		return leased{shared}
+	default:
+		return nil
+	}
+}
+
+// leased are the nodes that have a lease on the store.
+type leased struct{ store store.Shared }
+
+// Peers implements ring.Seeds.
+func (l leased) Peers(ctx context.Context) ([]string, error) {
+	nodes, err := l.store.Nodes(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("look for nodes in the store: %w", err)
+	}
+	var peers []string
+	for _, n := range nodes {
+		if n.GossipAddr != "" {
+			peers = append(peers, n.GossipAddr)
+		}
+	}
+	return peers, nil
+}
+
+// watch closes the connections to members that have gone.
+func (m *member) watch(ctx context.Context) {
+	known := map[string]bool{}
+	for {
+		changed := m.ring.Changed()
+		now := map[string]bool{}
+		for name := range m.ring.View().Members {
+			now[name] = true
+		}
+		for name := range known {
+			if !now[name] {
+				m.client.Forget(name)
+			}
+		}
+		known = now
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Self implements router.Cluster, as do the next ones.
+func (m *member) Self() string { return m.self }
+
+func (m *member) Owner(id string) string {
+	name, _ := m.ring.View().Table.Owner(id)
+	return name
+}
+
+func (m *member) Has(name string) bool {
+	_, ok := m.ring.View().Members[name]
+	return ok
+}
+
+func (m *member) Digest() string { return strconv.FormatUint(m.ring.View().Table.Digest(), 16) }
+
+func (m *member) Do(ctx context.Context, name string, req *http.Request) (*http.Response, error) {
+	to, ok := m.ring.View().Members[name]
+	if !ok {
+		return nil, fmt.Errorf("%w: %s is not a member", peer.ErrUnreachable, name)
+	}
+	return m.client.Do(ctx, peer.Peer{Name: name, Addr: to.PeerAddr}, req)
+}
+
+// Describe implements router.Cluster: what the ring knows, and what the members
+// say of themselves.
+func (m *member) Describe(ctx context.Context) wire.Cluster {
+	view := m.ring.View()
+	c := wire.Cluster{Self: m.self, Ring: m.Digest(), Members: make([]wire.Member, 0, len(view.Members))}
+	for _, at := range view.Members {
+		c.Members = append(c.Members, wire.Member{
+			Name: at.Name, Node: at.Node, State: at.State.String(), Version: at.Version,
+			URL: "http://" + at.HTTPAddr, Share: view.Table.Share(at.Name),
+		})
+	}
+	slices.SortFunc(c.Members, func(a, b wire.Member) int { return strings.Compare(a.Name, b.Name) })
+	var asked sync.WaitGroup
+	for i := range c.Members {
+		asked.Go(func() { c.Members[i].NodeCounts = m.counts(ctx, c.Members[i].Name) })
+	}
+	asked.Wait()
+	return c
+}
+
+// counts asks a member what it holds; nil if it does not say.
+func (m *member) counts(ctx context.Context, name string) *wire.NodeCounts {
+	if name == m.self {
+		live, lingering := m.node.actors.Counts()
+		return &wire.NodeCounts{Streams: live, Lingering: lingering}
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://peer/v1/node", nil)
+	if err != nil {
+		return nil
+	}
+	resp, err := m.Do(ctx, name, req)
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = resp.Body.Close() }()
+	counts := new(wire.NodeCounts)
+	if resp.StatusCode != http.StatusOK || json.NewDecoder(resp.Body).Decode(counts) != nil {
+		return nil
+	}
+	return counts
+}
+
+// gossipAddr is where others join this node; "" if there is no cluster.
+func (m *member) gossipAddr() string {
+	if m == nil {
+		return ""
+	}
+	return m.ring.View().Members[m.self].GossipAddr
+}
+
+// close ends what the node is to the others. A node that has not left first is to
+// them one that died.
+func (m *member) close(ctx context.Context) error {
+	if m == nil {
+		return nil
+	}
+	var errs []error
+	if m.stop != nil {
+		m.stop()
+		m.running.Wait()
+	}
+	errs = append(errs, m.client.Close(), m.server.Close())
+	if m.ring != nil {
+		errs = append(errs, m.ring.Close(ctx))
+	}
+	return errors.Join(errs...)
+}

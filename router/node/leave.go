@@ -1,0 +1,152 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"rillkeep.dev/rillkeep/plane"
+	"rillkeep.dev/rillkeep/ring"
+)
+
+const (
+	// noticeTime is how long it takes the others to see that a node is on its way
+	// out: from then on they open streams elsewhere.
+	noticeTime = 1500 * time.Millisecond
+
+	// movesAtOnce is how many streams are handed over at once.
+	movesAtOnce = 32
+
+	// maxPasses bounds the looks for streams to hand over: what was on its way in
+	// when the node began to leave is found by the second.
+	maxPasses = 3
+
+	// adoptTime bounds one adoption by another node, which loads the text.
+	adoptTime = 10 * time.Second
+)
+
+// handOver gives every live stream to the member that the ring has for it without
+// this node, so that producers and readers go on there. What finds no taker, or no
+// time, stays for the drain to seal.
+func (n *Node) handOver(ctx context.Context) {
+	if n.member == nil {
+		return
+	}
+	n.router.Leave()
+	if err := n.member.ring.SetState(ctx, ring.Draining); err != nil {
+		n.log.Warn("could not tell the other nodes of the drain", "error", err)
+	}
+	select {
+	case <-time.After(noticeTime):
+	case <-ctx.Done():
+	}
+	moved, left := 0, 0
+	for range maxPasses {
+		ids := n.actors.Live()
+		if len(ids) == 0 || ctx.Err() != nil {
+			break
+		}
+		var moves errgroup.Group
+		moves.SetLimit(movesAtOnce)
+		errs := make([]error, len(ids))
+		for i, id := range ids {
+			moves.Go(func() error {
+				errs[i] = n.move(ctx, id)
+				return nil
+			})
+		}
+		_ = moves.Wait() // its goroutines have no error
+		left = 0
+		for i, err := range errs {
+			switch {
+			case err == nil:
+				moved++
+			case errors.Is(err, plane.ErrClosed), errors.Is(err, plane.ErrCancelled): // it has ended, which is as good
+			default:
+				left++
+				n.log.Warn("could not hand a stream over", "streamId", ids[i], "error", err)
+			}
+		}
+		if left == len(ids) {
+			break
+		}
+	}
+	n.log.Info("handed over", "streams", moved, "left", left)
+}
+
+// errNoTaker says that no other node can take a stream.
+var errNoTaker = errors.New("no other node takes it")
+
+// move hands one stream over.
+func (n *Node) move(ctx context.Context, id string) error {
+	takers := n.member.takers(id)
+	if len(takers) == 0 {
+		return errNoTaker
+	}
+	if err := n.actors.HandOver(ctx, id); err != nil {
+		return err
+	}
+	var errs []error
+	for _, to := range takers {
+		err := n.member.adopt(ctx, to, id)
+		if err == nil {
+			n.log.Info("stream handed over", "streamId", id, "to", to)
+			return nil
+		}
+		errs = append(errs, err)
+	}
+	if _, err := n.actors.Adopt(ctx, id); err != nil { // somebody has it after all, or the sweeper will
+		errs = append(errs, err)
+	}
+	return fmt.Errorf("%w: %w", errNoTaker, errors.Join(errs...))
+}
+
+// takers are who may take a stream over, the one first that the ring has for it.
+func (m *member) takers(id string) []string {
+	var takers []string
+	if owner := m.Owner(id); owner != "" && owner != m.self {
+		takers = append(takers, owner)
+	}
+	for _, name := range m.ring.View().Table.Names() {
+		if name != m.self && (len(takers) == 0 || name != takers[0]) {
+			takers = append(takers, name)
+		}
+	}
+	return takers
+}
+
+// adopt has another member take a stream over.
+func (m *member) adopt(ctx context.Context, to, id string) error {
+	ctx, cancel := context.WithTimeout(ctx, adoptTime)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://peer/v1/streams/"+url.PathEscape(id)+"/adopt", nil)
+	if err != nil {
+		return fmt.Errorf("ask for adoption: %w", err)
+	}
+	resp, err := m.Do(ctx, to, req)
+	if err != nil {
+		return fmt.Errorf("ask %s for adoption: %w", to, err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode != http.StatusOK {
+		said, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<10))
+		return fmt.Errorf("ask %s for adoption: answered %d %s", to, resp.StatusCode, said)
+	}
+	return nil
+}
+
+// leave takes the node out of the cluster.
+func (n *Node) leave(ctx context.Context) {
+	if n.member == nil {
+		return
+	}
+	if err := n.member.ring.Leave(ctx); err != nil {
+		n.log.Warn("could not leave the cluster; the others will notice", "error", err)
+	}
+}
