@@ -10,8 +10,9 @@ import (
 
 // claim makes sure that this process is the only one of its node's name. It asks
 // those that the cluster has, or had until just now, and replaces the ones that
-// don't answer. Of two that join at the same time, the one whose name sorts first
-// goes on.
+// don't answer; the others are told together with this node's next state, before
+// which it means nothing. Of two that join at the same time, the one whose name
+// sorts first goes on.
 func (r *Ring) claim(ctx context.Context) error {
 	namesakes, cloned := r.roster.others()
 	if cloned != "" {
@@ -31,17 +32,11 @@ func (r *Ring) claim(ctx context.Context) error {
 				ErrNameTaken, name, namesakes[incarnation])
 		}
 	}
-	if len(replaced) == 0 {
-		return ctx.Err()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
-	return r.announce(ctx, func(m *metadata) {
-		for _, incarnation := range replaced {
-			if !slices.Contains(m.Replaced, incarnation) {
-				m.Replaced = append(m.Replaced, incarnation)
-			}
-		}
-		m.Replaced = m.Replaced[max(0, len(m.Replaced)-maxReplaced):]
-	})
+	r.replace(replaced)
+	return nil
 }
 
 // ask finds out which of the processes live, all at once. One that had this

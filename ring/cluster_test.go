@@ -55,12 +55,12 @@ func (b *buffer) String() string {
 func ip(i int) string { return fmt.Sprintf("10.0.0.%d", i) }
 
 // inBubble runs a test in virtual time, and closes what it started.
-func inBubble(t *testing.T, options ringtest.Options, test func(c *cluster)) {
+func inBubble(t *testing.T, options ringtest.Options, test func(t *testing.T, c *cluster)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		c := &cluster{t: t, net: ringtest.New(options)}
 		defer c.close()
-		test(c)
+		test(t, c)
 	})
 }
 
@@ -70,6 +70,7 @@ func (c *cluster) close() {
 		all.Go(func() { _ = n.Close() })
 	}
 	all.Wait()
+	time.Sleep(10 * time.Second) // what memberlist started ends by its timeouts; time stops with the test
 }
 
 // open tries to start node number i; change may alter its configuration.
@@ -189,7 +190,7 @@ func lan(seed uint64) ringtest.Options {
 
 func TestNodesFindEachOtherAndAgree(t *testing.T) {
 	t.Parallel()
-	inBubble(t, lan(1), func(c *cluster) {
+	inBubble(t, lan(1), func(t *testing.T, c *cluster) {
 		nodes := c.start(5)
 		v := nodes[3].View()
 		if got := len(v.Members()); got != 5 {
@@ -221,7 +222,7 @@ func TestNodesFindEachOtherAndAgree(t *testing.T) {
 
 func TestAJoinIsKnownByAllWithinASecond(t *testing.T) {
 	t.Parallel()
-	inBubble(t, lan(2), func(c *cluster) {
+	inBubble(t, lan(2), func(t *testing.T, c *cluster) {
 		nodes := c.start(6)
 		n, err := c.open(7, nil)
 		if err != nil {
@@ -250,7 +251,7 @@ func TestAJoinIsKnownByAllWithinASecond(t *testing.T) {
 
 func TestALeaveIsKnownByAllWithinASecond(t *testing.T) {
 	t.Parallel()
-	inBubble(t, lan(3), func(c *cluster) {
+	inBubble(t, lan(3), func(t *testing.T, c *cluster) {
 		nodes := c.start(7)
 		leaver := nodes[3]
 		rest := slices.Delete(slices.Clone(nodes), 3, 4)
@@ -282,7 +283,7 @@ func TestALeaveIsKnownByAllWithinASecond(t *testing.T) {
 
 func TestADrainingMemberIsOutAtOnceAndStaysAMember(t *testing.T) {
 	t.Parallel()
-	inBubble(t, lan(4), func(c *cluster) {
+	inBubble(t, lan(4), func(t *testing.T, c *cluster) {
 		nodes := c.start(3)
 		changed := nodes[0].Changed()
 		go func() { _ = nodes[1].SetState(t.Context(), ring.Draining) }()
@@ -302,7 +303,7 @@ func TestADrainingMemberIsOutAtOnceAndStaysAMember(t *testing.T) {
 
 func TestTheLastOneOutLeavesAnEmptyRing(t *testing.T) {
 	t.Parallel()
-	inBubble(t, lan(5), func(c *cluster) {
+	inBubble(t, lan(5), func(t *testing.T, c *cluster) {
 		n, err := c.open(1, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -326,7 +327,7 @@ func TestTheLastOneOutLeavesAnEmptyRing(t *testing.T) {
 
 func TestTheEndIsOrderlyWhateverComesFirst(t *testing.T) {
 	t.Parallel()
-	inBubble(t, lan(6), func(c *cluster) {
+	inBubble(t, lan(6), func(t *testing.T, c *cluster) {
 		nodes := c.start(3)
 		if err := nodes[0].Close(); err != nil {
 			t.Error(err)

@@ -6,23 +6,25 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
-	"sync"
 	"time"
 )
 
 // joinsAtOnce bounds how many peers are asked at the same time.
 const joinsAtOnce = 8
 
+// joinsEnough is for how long Open waits for other seeds when one took it in.
+const joinsEnough = 250 * time.Millisecond
+
 // enter joins the seeds for the first time. A refusal by all that answer is final,
 // but a connection that is closed may as well be a node that was just ending: it is
 // asked once more.
 func (r *Ring) enter(ctx context.Context) error {
-	joined, err := r.joinMissing(ctx)
+	joined, err := r.joinMissing(ctx, joinsEnough)
 	if joined == 0 && errors.Is(err, ErrCluster) {
 		if err := pause(ctx, 500*time.Millisecond); err != nil {
 			return err
 		}
-		joined, err = r.joinMissing(ctx)
+		joined, err = r.joinMissing(ctx, joinsEnough)
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -43,7 +45,7 @@ func (r *Ring) rejoin() {
 		if pause(r.life, interval) != nil {
 			return
 		}
-		joined, err := r.joinMissing(r.life)
+		joined, err := r.joinMissing(r.life, 0)
 		if joined > 0 {
 			r.cfg.Log.Info("ring: joined again", "peers", joined)
 		}
@@ -54,38 +56,47 @@ func (r *Ring) rejoin() {
 }
 
 // joinMissing joins the seeds and the members of the last hour that aren't
-// members. It answers how many took this node in, and why others didn't.
-func (r *Ring) joinMissing(ctx context.Context) (joined int, err error) {
+// members. It answers how many took this node in, and why others didn't. With
+// enough it waits for others only so long after the first did; they are asked
+// nonetheless.
+func (r *Ring) joinMissing(ctx context.Context, enough time.Duration) (joined int, err error) {
 	peers, err := r.peers(ctx)
-	var (
-		mu    sync.Mutex
-		fails = []error{err}
-		wait  sync.WaitGroup
-		slots = make(chan struct{}, joinsAtOnce)
-	)
+	answers := make(chan error, len(peers))
+	todo := make(chan string, len(peers))
 	for _, peer := range peers {
+		todo <- peer
+	}
+	close(todo)
+	for range min(joinsAtOnce, len(peers)) {
+		if !r.start(func() {
+			for peer := range todo {
+				if ctx.Err() != nil || r.life.Err() != nil {
+					return
+				}
+				answers <- r.join(peer)
+			}
+		}) {
+			return 0, ErrClosed
+		}
+	}
+	fails := []error{err}
+	var waited <-chan time.Time
+	for range peers {
 		select {
-		case slots <- struct{}{}:
+		case err := <-answers:
+			if err != nil {
+				fails = append(fails, err)
+				continue
+			}
+			if joined++; joined == 1 && enough > 0 {
+				waited = time.After(enough)
+			}
+			continue
+		case <-waited:
 		case <-ctx.Done():
 		}
-		if ctx.Err() != nil {
-			break
-		}
-		wait.Go(func() {
-			defer func() { <-slots }()
-			err := r.join(peer)
-			mu.Lock()
-			defer mu.Unlock()
-			if err == nil {
-				joined++
-			} else {
-				fails = append(fails, err)
-			}
-		})
+		break
 	}
-	wait.Wait()
-	r.rejoins.Add(uint64(joined))
-	r.failures.Add(uint64(len(fails) - 1))
 	r.unreached.Store(int64(len(fails) - 1))
 	return joined, errors.Join(fails...)
 }
@@ -118,8 +129,10 @@ func (r *Ring) peers(ctx context.Context) ([]string, error) {
 func (r *Ring) join(peer string) error {
 	_, err := r.list.Join([]string{peer})
 	if err == nil {
+		r.rejoins.Add(1)
 		return nil
 	}
+	r.failures.Add(1)
 	err = r.explain(peer, err)
 	if refusedBy(err) != nil && !errors.Is(err, ErrSettings) { // those were noted where they were found
 		r.refused.note(err)

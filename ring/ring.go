@@ -25,13 +25,14 @@ type Ring struct {
 	journal *journal
 	said    *delegate
 
-	view      atomic.Pointer[View]
-	announced chan metadata // holds the one copy of what this node says of itself
-	leaving   chan struct{} // of capacity 1: held by who talks to memberlist of leaving, or shuts it down
+	view       atomic.Pointer[View]
+	announcing chan struct{} // of capacity 1: held by who tells the others of a new state
+	leaving    chan struct{} // of capacity 1: held by who talks to memberlist of leaving, or shuts it down
 
 	life  context.Context // ends when the ring is closed
 	end   context.CancelFunc
-	mu    sync.Mutex     // of the end: no task starts after it
+	mu    sync.Mutex     // of meta, and of the end: no task starts after it
+	meta  metadata       // what this node says of itself
 	tasks sync.WaitGroup // what ends with the ring
 	logs  sync.WaitGroup // what ends after that
 
@@ -44,8 +45,8 @@ type Ring struct {
 // answers it is a cluster of one for the time being; if none took it in and one
 // refused it, Open fails with [ErrSecret], [ErrCluster] or [ErrSettings], and with
 // [ErrNameTaken] if another living process has the node's name. It takes as long
-// as the seeds take to answer, each twice StreamTimeout at most; when ctx ends, no
-// more of them are asked. ctx ends nothing once Open has returned.
+// as the first seed takes to answer, and twice StreamTimeout at most if none does;
+// ctx cuts that short, and ends nothing once Open has returned.
 func Open(ctx context.Context, cfg Config) (*Ring, error) {
 	r, err := open(ctx, cfg.withDefaults())
 	if err != nil {
@@ -77,9 +78,9 @@ func open(ctx context.Context, cfg Config) (*Ring, error) {
 	}
 	r := &Ring{
 		cfg: cfg, keys: keys,
-		roster:    newRoster(Member{Name: name, Node: cfg.Node, Incarnation: cfg.Incarnation}),
-		journal:   newJournal(cfg.Log),
-		announced: make(chan metadata, 1), leaving: make(chan struct{}, 1),
+		roster:     newRoster(Member{Name: name, Node: cfg.Node, Incarnation: cfg.Incarnation}),
+		journal:    newJournal(cfg.Log),
+		announcing: make(chan struct{}, 1), leaving: make(chan struct{}, 1),
 	}
 	r.life, r.end = context.WithCancel(context.Background())
 	r.refused = newRefusals(r.journal)
@@ -104,6 +105,7 @@ func (r *Ring) listen(ctx context.Context) error {
 	meta, err := r.cfg.metadata(r.addr.Addr())
 	if err == nil {
 		data := meta.encode()
+		r.meta = meta
 		r.said.meta.Store(&data)
 		gossip := r.cfg.gossip(transport, r.keys, r.said)
 		gossip.AdvertiseAddr, gossip.AdvertisePort = r.addr.Addr().String(), int(r.addr.Port())
@@ -116,7 +118,6 @@ func (r *Ring) listen(ctx context.Context) error {
 		}
 		return err
 	}
-	r.announced <- meta
 	r.logs.Go(func() { r.journal.run(r.life.Done()) })
 	r.look()
 	r.start(r.watch)

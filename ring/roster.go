@@ -18,10 +18,16 @@ type roster struct {
 
 	mu        sync.Mutex
 	members   map[string]record
-	missing   map[string]time.Time // gossip addresses of members that are gone, since when
-	namesakes map[string]string    // other processes of this node's name that may live: gossip addresses by incarnation
-	urgent    bool                 // a member is out of the table
-	cloned    string               // address of another process with this very name
+	missing   map[string]absence // members that are gone, by gossip address
+	namesakes map[string]string  // other processes of this node's name that may live: gossip addresses by incarnation
+	urgent    bool               // a member is out of the table
+	cloned    string             // address of another process with this very name
+}
+
+// absence is who is gone, and since when.
+type absence struct {
+	name  string
+	since time.Time
 }
 
 func newRoster(self Member) *roster {
@@ -29,7 +35,7 @@ func newRoster(self Member) *roster {
 		self:      self,
 		changed:   make(chan struct{}, 1),
 		members:   make(map[string]record),
-		missing:   make(map[string]time.Time),
+		missing:   make(map[string]absence),
 		namesakes: make(map[string]string),
 	}
 }
@@ -65,7 +71,7 @@ func (r *roster) drop(name string) {
 	delete(r.members, name)
 	delete(r.namesakes, rec.Incarnation)
 	if rec.State != Draining && name != r.self.Name && len(r.missing) < maxMissing {
-		r.missing[rec.GossipAddr] = time.Now()
+		r.missing[rec.GossipAddr] = absence{name, time.Now()}
 	}
 	r.urgent = true
 	r.signal()
@@ -125,7 +131,7 @@ func (r *roster) hurry() bool {
 }
 
 // absent answers where members were that are gone since less than memory, and
-// forgets the others; present are where members are.
+// forgets the others, and those that were replaced; present are where members are.
 func (r *roster) absent(memory time.Duration) (absent []string, present map[string]bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -133,15 +139,9 @@ func (r *roster) absent(memory time.Duration) (absent []string, present map[stri
 	for _, rec := range r.members {
 		present[rec.GossipAddr] = true
 	}
-	maps.DeleteFunc(r.missing, func(addr string, since time.Time) bool {
-		return present[addr] || time.Since(since) > memory
+	gone := replacedBy(maps.Values(r.members))
+	maps.DeleteFunc(r.missing, func(addr string, a absence) bool {
+		return present[addr] || gone[a.name] || time.Since(a.since) > memory
 	})
 	return slices.Sorted(maps.Keys(r.missing)), present
-}
-
-// settle forgets the addresses of processes that have been replaced.
-func (r *roster) settle(addr string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.missing, addr)
 }

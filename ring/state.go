@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -23,47 +24,61 @@ func (r *Ring) SetState(ctx context.Context, s State) error {
 			return fmt.Errorf("set state: %w", err)
 		}
 	}
-	var backwards error
-	err := r.announce(ctx, func(m *metadata) {
-		if s < m.State {
-			backwards = fmt.Errorf("set state: %v after %v", s, m.State)
-			return
-		}
-		m.State = s
-	})
-	if backwards != nil {
-		return backwards
-	}
-	if err != nil {
+	if err := r.announce(ctx, s); err != nil {
 		return fmt.Errorf("set state: %w", err)
 	}
 	return nil
 }
 
-// announce changes what this node says of itself, and tells the others.
-func (r *Ring) announce(ctx context.Context, change func(*metadata)) error {
-	var meta metadata
+// replace adds to the incarnations that this process replaces; the latest count.
+func (r *Ring) replace(incarnations []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, incarnation := range incarnations {
+		if !slices.Contains(r.meta.Replaced, incarnation) {
+			r.meta.Replaced = append(r.meta.Replaced, incarnation)
+		}
+	}
+	r.meta.Replaced = r.meta.Replaced[max(0, len(r.meta.Replaced)-maxReplaced):]
+}
+
+// move moves this node on in what it says of itself.
+func (r *Ring) move(s State) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if s < r.meta.State {
+		return fmt.Errorf("%v after %v", s, r.meta.State)
+	}
+	r.meta.State = s
+	data := r.meta.encode()
+	r.said.meta.Store(&data)
+	return nil
+}
+
+// announce moves this node on and tells the others, one announcement at a time.
+func (r *Ring) announce(ctx context.Context, s State) error {
 	select {
-	case meta = <-r.announced:
+	case r.announcing <- struct{}{}:
 	case <-r.life.Done():
 		return ErrClosed
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	change(&meta)
-	data := meta.encode()
-	r.said.meta.Store(&data)
+	if err := r.move(s); err != nil {
+		<-r.announcing
+		return err
+	}
 	done := make(chan struct{})
 	if !r.start(func() {
 		defer close(done)
+		defer func() { <-r.announcing }()
 		// It fails only by taking too long. Then what gossip did not carry is carried
 		// by the next exchange of everything.
 		if err := r.list.UpdateNode(announceWithin); err != nil {
 			r.cfg.Log.Debug("ring: a change is slow to go out", "error", err)
 		}
-		r.announced <- meta
 	}) {
-		r.announced <- meta
+		<-r.announcing
 		return ErrClosed
 	}
 	select {

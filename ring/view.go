@@ -2,6 +2,7 @@ package ring
 
 import (
 	"fmt"
+	"iter"
 	"log/slog"
 	"slices"
 	"time"
@@ -77,13 +78,11 @@ func (r *Ring) look() {
 	records := r.roster.all()
 	old := r.view.Load()
 	next := &View{Table: old.Table, self: old.self, changed: make(chan struct{})}
-	gone := replacedBy(records)
+	gone := replacedBy(slices.Values(records))
 	var active []string
 	for _, rec := range records {
 		next.members = append(next.members, rec.Member)
-		if gone[rec.Name] {
-			r.roster.settle(rec.GossipAddr)
-		} else if rec.State == Active {
+		if rec.State == Active && !gone[rec.Name] {
 			active = append(active, rec.Name)
 		}
 	}
@@ -102,7 +101,7 @@ func (r *Ring) look() {
 	r.view.Store(next)
 	r.views.Add(1)
 	close(old.changed)
-	r.tell(old, next)
+	r.tell(old, next, gone)
 }
 
 // fill makes a table, whatever happens: this goroutine must go on.
@@ -117,9 +116,9 @@ func (r *Ring) fill(names []string) (t *Table, err error) {
 
 // replacedBy answers the members that a later process of their node replaced. One
 // that only joins replaces nobody yet.
-func replacedBy(records []record) map[string]bool {
+func replacedBy(records iter.Seq[record]) map[string]bool {
 	gone := make(map[string]bool)
-	for _, rec := range records {
+	for rec := range records {
 		if rec.State == Joining {
 			continue
 		}
@@ -133,15 +132,16 @@ func replacedBy(records []record) map[string]bool {
 }
 
 // tell logs what a new view shows.
-func (r *Ring) tell(old, next *View) {
+func (r *Ring) tell(old, next *View, gone map[string]bool) {
 	log := r.journal
+	self, _ := next.Member(next.self)
 	for _, m := range next.members {
 		before, known := old.Member(m.Name)
 		if !known || before.State != m.State {
 			log.write(slog.LevelInfo, "ring: member", slog.String("name", m.Name),
 				slog.String("state", m.State.String()), slog.String("addr", m.GossipAddr))
 		}
-		if !known && m.Name != next.self && m.Node == r.cfg.Node && r.roster.state(next.self) != Joining {
+		if !known && m.Name != self.Name && m.Node == self.Node && !gone[m.Name] && self.State != Joining {
 			r.refused.note(fmt.Errorf("%w: %s is in the cluster, too, at %s", ErrNameTaken, m.Name, m.GossipAddr))
 		}
 	}

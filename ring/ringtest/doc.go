@@ -10,4 +10,7 @@
 //
 // Streams behave like TCP that never gives up: what is written while the way is
 // cut arrives when it is whole again.
+//
+// A bubble's time stops when its test returns, and memberlist's goroutines end by
+// their timeouts: let some seconds pass after the last member was shut down.
 package ringtest
