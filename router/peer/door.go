@@ -96,9 +96,10 @@ func (d *door) leave(g *guest) {
 	d.drop(g)
 }
 
-// Close stops listening and closes all connections.
-func (d *door) Close() error {
-	err := d.Listener.Close()
+// shut closes all connections and lets no more in. (Close is the listener's alone:
+// a server that is being shut down closes that first.)
+func (d *door) shut() {
+	d.Close()
 	d.mu.Lock()
 	d.closed = true
 	guests := make([]*guest, 0, len(d.open))
@@ -109,7 +110,6 @@ func (d *door) Close() error {
 	for _, g := range guests {
 		g.Close()
 	}
-	return err
 }
 
 // prove says that a member is behind the connection.

@@ -56,27 +56,13 @@ func internal(name string) bool {
 	if strings.HasPrefix(name, Prefix) {
 		return true
 	}
-	name = strings.TrimFunc(name, func(r rune) bool { return r <= ' ' })
-	if len(name) < len(Prefix) {
-		return false
+	if name == "" || 'A' <= name[0] && name[0] <= 'z' && name[0]|0x20 != 'r' {
+		return false // nearly all names
 	}
-	for i := range len(Prefix) {
-		c := name[i]
-		if 'A' <= c && c <= 'Z' {
-			c += 'a' - 'A'
-		} else if c == '_' {
-			c = '-'
-		}
-		p := Prefix[i]
-		if 'A' <= p && p <= 'Z' {
-			p += 'a' - 'A'
-		}
-		if c != p {
-			return false
-		}
-	}
-	return true
+	return strings.HasPrefix(strings.ReplaceAll(strings.ToLower(strings.TrimSpace(name)), "_", "-"), lowPrefix)
 }
+
+var lowPrefix = strings.ToLower(Prefix)
 
 // travelling is what of h is fit to be sent to a peer: a copy without what
 // concerns one connection alone, and with internal names in canonical form.

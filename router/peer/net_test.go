@@ -1,12 +1,14 @@
 package peer_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,7 +26,7 @@ type network struct {
 	mu        sync.Mutex
 	listeners map[string]*listener
 	dials     map[string]int
-	conns     []*line
+	cables    []*cable
 }
 
 func newNetwork() *network {
@@ -72,17 +74,19 @@ func (n *network) Dial(ctx context.Context, addr string) (net.Conn, error) {
 	if l == nil {
 		return nil, errors.New("connection refused")
 	}
-	near, far := net.Pipe()
-	c := &line{Conn: near, cut: make(chan struct{}), closed: make(chan struct{})}
+	near, far, c := newCable()
 	n.mu.Lock()
-	n.conns = append(n.conns, c)
+	n.cables = append(n.cables, c)
 	n.mu.Unlock()
 	select {
 	case l.conns <- far:
-		return c, nil
+		return near, nil
 	case <-l.done:
-		return nil, errors.New("connection refused")
+		err := errors.New("connection refused")
+		c.hangUp()
+		return nil, err
 	case <-ctx.Done():
+		c.hangUp()
 		return nil, ctx.Err()
 	}
 }
@@ -98,62 +102,61 @@ func (n *network) dialled(addr string) int {
 func (n *network) cut() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for _, c := range n.conns {
-		c.once.Do(func() { close(c.cut) })
+	for _, c := range n.cables {
+		c.cut.Store(true)
 	}
 }
 
-// line is a connection that can be cut.
-type line struct {
-	net.Conn
-	once, closing sync.Once
-	cut, closed   chan struct{}
-}
-
-func (c *line) isCut() bool {
-	select {
-	case <-c.cut:
-		return true
-	default:
-		return false
-	}
-}
-
-func (c *line) Write(p []byte) (int, error) {
-	if c.isCut() {
-		return len(p), nil
-	}
-	return c.Conn.Write(p)
-}
-
-func (c *line) Read(p []byte) (int, error) {
-	for {
-		n, err := c.Conn.Read(p)
-		if !c.isCut() {
-			return n, err
-		}
-		if err != nil {
-			<-c.closed
-			return 0, net.ErrClosed
-		}
-	}
-}
-
-func (c *line) Close() error {
-	c.closing.Do(func() { close(c.closed) })
-	if c.isCut() {
-		return nil // the other end hears nothing of it
-	}
-	return c.Conn.Close()
-}
-
-// hangUp closes what cut connections left open.
+// hangUp closes all present connections, also those that are cut.
 func (n *network) hangUp() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for _, c := range n.conns {
-		c.Conn.Close()
+	for _, c := range n.cables {
+		c.hangUp()
 	}
+}
+
+// cable joins two connections, with room for what is under way, as a kernel has.
+type cable struct {
+	cut  atomic.Bool
+	a, b net.Conn // the inner ends
+}
+
+func newCable() (near, far net.Conn, c *cable) {
+	c = &cable{}
+	near, c.a = net.Pipe()
+	far, c.b = net.Pipe()
+	c.carry(c.a, c.b)
+	c.carry(c.b, c.a)
+	return near, far, c
+}
+
+func (c *cable) hangUp() { c.a.Close(); c.b.Close() }
+
+// carry takes what comes from one end to the other, until either is closed.
+func (c *cable) carry(from, to net.Conn) {
+	underWay := make(chan []byte, 1<<10)
+	go func() {
+		defer close(underWay)
+		buf := make([]byte, 64<<10)
+		for {
+			n, err := from.Read(buf)
+			if err != nil {
+				return
+			}
+			underWay <- bytes.Clone(buf[:n])
+		}
+	}()
+	go func() {
+		for p := range underWay {
+			if !c.cut.Load() {
+				to.Write(p)
+			}
+		}
+		if !c.cut.Load() {
+			to.Close()
+		}
+	}()
 }
 
 // serve starts a member's server; it is closed with the test.

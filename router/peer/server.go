@@ -138,7 +138,7 @@ func (s *Server) Close() error {
 	s.doors = nil
 	s.mu.Unlock()
 	for d := range doors {
-		d.Close()
+		d.shut()
 	}
 	s.tasks.Wait()
 	s.gate.handlers.Wait()

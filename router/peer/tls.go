@@ -3,7 +3,6 @@ package peer
 import (
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"os"
 )
@@ -62,7 +61,7 @@ func verifyServer(pool *x509.CertPool) func(tls.ConnectionState) error {
 			KeyUsages:     []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 		})
 		if err != nil {
-			return errors.Join(ErrNotPeer, err)
+			return fmt.Errorf("%w: %w", ErrNotPeer, err)
 		}
 		return nil
 	}
