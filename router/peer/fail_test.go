@@ -1,0 +1,517 @@
+package peer_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"rillkeep.dev/rillkeep/router/peer"
+)
+
+// frozen takes connections and what comes on them, and never says a word.
+func (n *network) frozen(t testing.TB, addr string) {
+	l := n.listen(addr)
+	var running sync.WaitGroup
+	running.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			running.Go(func() { io.Copy(io.Discard, c) })
+		}
+	})
+	t.Cleanup(func() { l.Close(); running.Wait() })
+}
+
+func TestAnAddressWhereNobodyListensIsUnreachable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork()
+		c, b := n.client(t, peer.Config{Identity: identity("a")}), peer.Peer{Name: "b", Addr: "b:1"}
+		req, _ := http.NewRequest(http.MethodPost, "http://x/", io.NopCloser(strings.NewReader("text")))
+		closed := &closing{Reader: strings.NewReader("text")}
+		req.Body = closed
+		_, _, err := ask(t.Context(), c, b, req)
+		wantErr(t, err, peer.ErrUnreachable)
+		if !closed.closed.Load() {
+			t.Error("body was not closed")
+		}
+	})
+}
+
+type closing struct {
+	io.Reader
+	closed atomic.Bool
+}
+
+func (c *closing) Close() error { c.closed.Store(true); return nil }
+
+func TestADialIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork()
+		n.listen("b:1") // nobody accepts
+		c, b := n.client(t, peer.Config{Identity: identity("a")}), peer.Peer{Name: "b", Addr: "b:1"}
+		var err error
+		d := took(func() { _, _, err = ask(t.Context(), c, b, get("/")) })
+		wantErr(t, err, peer.ErrUnreachable)
+		if d != 400*time.Millisecond {
+			t.Errorf("took %v, want 400ms", d)
+		}
+	})
+}
+
+func TestAPeerThatAcceptsAndNeverAnswersEndsWithinTheGreeting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork()
+		n.frozen(t, "b:1")
+		c, b := n.client(t, peer.Config{Identity: identity("a")}), peer.Peer{Name: "b", Addr: "b:1"}
+		var err error
+		d := took(func() { _, _, err = ask(t.Context(), c, b, get("/")) })
+		wantErr(t, err, peer.ErrUnreachable)
+		if d != time.Second {
+			t.Errorf("took %v, want 1s", d)
+		}
+		if !c.Unreachable("b") {
+			t.Error("not remembered")
+		}
+	})
+}
+
+func TestACallersDeadlineEndsAnyWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork()
+		n.frozen(t, "b:1")
+		c, b := n.client(t, peer.Config{Identity: identity("a")}), peer.Peer{Name: "b", Addr: "b:1"}
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		defer cancel()
+		var err error
+		d := took(func() { _, _, err = ask(ctx, c, b, get("/")) })
+		wantErr(t, err, peer.ErrUnreachable)
+		if d != 300*time.Millisecond || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("took %v, %v", d, err)
+		}
+		if c.Unreachable("b") {
+			t.Error("a caller's impatience counts as the peer's failure")
+		}
+	})
+}
+
+func TestASlowHandlerEndsWithinTheBoundAndIsNotHeldAgainstThePeer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork()
+		c, b := n.pair(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/slow" {
+				<-r.Context().Done()
+			}
+		}))
+		var err error
+		d := took(func() { _, err = c.DoWithin(t.Context(), 2*time.Second, b, get("/slow")) })
+		wantErr(t, err, peer.ErrBroken)
+		if d != 2*time.Second || !errors.Is(err, context.DeadlineExceeded) || c.Unreachable("b") {
+			t.Errorf("took %v, %v, unreachable %v", d, err, c.Unreachable("b"))
+		}
+		asks(t, c, b, get("/"))
+	})
+}
+
+func TestAnAnswersBodyOutlivesTheBoundOnItsHeader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork()
+		c, b := n.pair(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			for range 10 {
+				w.(http.Flusher).Flush()
+				time.Sleep(time.Second)
+				io.WriteString(w, "x")
+			}
+		}))
+		resp, err := c.DoWithin(t.Context(), 2*time.Second, b, get("/"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		if body, err := io.ReadAll(resp.Body); len(body) != 10 || err != nil {
+			t.Errorf("read %d bytes, %v, want 10", len(body), err)
+		}
+	})
+}
+
+func TestFailuresAreRememberedProbedAndForgiven(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork()
+		c, b := n.client(t, peer.Config{Identity: identity("a")}), peer.Peer{Name: "b", Addr: "b:1"}
+		n.listen("b:1") // hangs until the dial bound
+		ask(t.Context(), c, b, get("/"))
+		start := time.Now()
+		var dials []time.Duration
+		for time.Since(start) < 20*time.Second {
+			before := n.dialled("b:1")
+			var tries sync.WaitGroup
+			for range 10 {
+				tries.Go(func() {
+					_, _, err := ask(t.Context(), c, b, get("/"))
+					wantErr(t, err, peer.ErrUnreachable)
+				})
+			}
+			tries.Wait()
+			if extra := n.dialled("b:1") - before; extra > 1 {
+				t.Errorf("%d dials at once", extra)
+			} else if extra == 1 {
+				dials = append(dials, time.Since(start))
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		// A probe takes 0.4s and the next comes 0.75s to 1.25s after it.
+		if len(dials) < 11 || len(dials) > 18 {
+			t.Errorf("%d dials in 20s, at %v", len(dials), dials)
+		}
+		n.serve(t, peer.ServerConfig{Identity: identity("b"), Handler: http.HandlerFunc(hello)}, "b:1")
+		if _, _, err := ask(t.Context(), c, b, get("/")); err == nil {
+			t.Error("tried at once, want a failure from memory")
+		}
+		time.Sleep(1300 * time.Millisecond)
+		asks(t, c, b, get("/"))
+		if c.Unreachable("b") {
+			t.Error("a success did not clear the failure")
+		}
+	})
+}
+
+func TestAFailureIsForgottenInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork()
+		c, b := n.client(t, peer.Config{Identity: identity("a")}), peer.Peer{Name: "b", Addr: "b:1"}
+		ask(t.Context(), c, b, get("/"))
+		time.Sleep(3700 * time.Millisecond)
+		if !c.Unreachable("b") {
+			t.Error("forgotten after 3.7s")
+		}
+		time.Sleep(2600 * time.Millisecond)
+		if c.Unreachable("b") {
+			t.Error("still remembered after 6.3s")
+		}
+	})
+}
+
+func TestAHalfOpenConnectionIsNoticedAtBothEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork()
+		freed := make(chan time.Duration, 1)
+		start := time.Now()
+		c, b := n.pair(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
+			freed <- time.Since(start)
+		}))
+		resp, err := c.Do(t.Context(), b, get("/"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		n.cut()
+		_, err = resp.Body.Read(make([]byte, 1))
+		wantErr(t, err, peer.ErrBroken)
+		if d := time.Since(start); d < 4*time.Second || d > 6*time.Second {
+			t.Errorf("noticed by the client after %v, want about 5s", d)
+		}
+		if d := <-freed; d > 6*time.Second {
+			t.Errorf("noticed by the server after %v, want about 5s", d)
+		}
+		n.hangUp()
+	})
+}
+
+func TestATimeoutOnASilentConnectionIsRemembered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork()
+		c, b := n.pair(t, http.HandlerFunc(hello))
+		asks(t, c, b, get("/"))
+		n.cut()
+		_, err := c.DoWithin(t.Context(), 2*time.Second, b, get("/"))
+		wantErr(t, err, peer.ErrBroken)
+		if !c.Unreachable("b") {
+			t.Error("not remembered")
+		}
+		d := took(func() { _, err = c.Do(t.Context(), b, get("/")) })
+		wantErr(t, err, peer.ErrUnreachable)
+		if d != 0 {
+			t.Errorf("took %v, want a failure at once", d)
+		}
+		time.Sleep(7 * time.Second) // the dead connection is gone by now
+		n.hangUp()
+		asks(t, c, b, get("/"))
+	})
+}
+
+func TestASilentBodyEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork()
+		left := make(chan struct{})
+		c, b := n.pair(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			for range 5 {
+				io.WriteString(w, "x")
+				w.(http.Flusher).Flush()
+				time.Sleep(10 * time.Second)
+			}
+			<-r.Context().Done()
+			close(left)
+		}))
+		resp, err := c.Do(t.Context(), b, get("/"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		time.Sleep(time.Minute) // a reader's own pause is no silence
+		start := time.Now()
+		body, err := io.ReadAll(resp.Body)
+		wantErr(t, err, peer.ErrBroken)
+		if d := time.Since(start); len(body) != 5 || d != 12500*time.Millisecond {
+			t.Errorf("read %d bytes in %v, want 5 in 12.5s", len(body), d)
+		}
+		<-left
+		if c.Unreachable("b") {
+			t.Error("one silent body is held against the peer")
+		}
+	})
+}
+
+func TestCancellingFreesTheHandler(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork()
+		running := make(chan struct{})
+		left := make(chan struct{})
+		c, b := n.pair(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/body" {
+				w.(http.Flusher).Flush()
+			}
+			running <- struct{}{}
+			<-r.Context().Done()
+			left <- struct{}{}
+		}))
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { <-running; cancel() }()
+		_, err := c.Do(ctx, b, get("/header"))
+		if wantErr(t, err, peer.ErrBroken); !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		<-left
+
+		ctx, cancel = context.WithCancel(t.Context())
+		defer cancel()
+		resp, err := c.Do(ctx, b, get("/body"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-running
+		cancel()
+		_, err = resp.Body.Read(make([]byte, 1))
+		if wantErr(t, err, peer.ErrBroken); !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		<-left
+
+		resp, err = c.Do(t.Context(), b, get("/body"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-running
+		resp.Body.Close()
+		<-left
+	})
+}
+
+func TestForgetAndAMoveCloseTheConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork()
+		c, b := n.pair(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
+		}))
+		open := func(to peer.Peer) io.ReadCloser {
+			t.Helper()
+			resp, err := c.Do(t.Context(), to, get("/"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return resp.Body
+		}
+		ended := func(body io.ReadCloser) {
+			t.Helper()
+			_, err := body.Read(make([]byte, 1))
+			wantErr(t, err, peer.ErrBroken)
+			body.Close()
+		}
+		body := open(b)
+		c.Forget("b")
+		ended(body)
+		c.Forget("nobody")
+
+		body = open(b)
+		moved := peer.Peer{Name: "b", Addr: "b:2"}
+		n.serve(t, peer.ServerConfig{Identity: identity("b"), Handler: http.HandlerFunc(hello)}, "b:2")
+		asks(t, c, moved, get("/"))
+		ended(body)
+		if got := n.dialled("b:1"); got != 2 {
+			t.Errorf("%d dials to the old address, want 2", got)
+		}
+	})
+}
+
+func TestClosingTheClientEndsEverything(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork()
+		c, b := n.pair(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/body" {
+				w.(http.Flusher).Flush()
+			}
+			<-r.Context().Done()
+		}))
+		n.frozen(t, "f:1")
+		resp, err := c.Do(t.Context(), b, get("/body"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var waiting sync.WaitGroup
+		waiting.Go(func() {
+			_, err := c.Do(t.Context(), b, get("/header"))
+			wantErr(t, err, peer.ErrBroken)
+		})
+		waiting.Go(func() {
+			_, err := c.Do(t.Context(), peer.Peer{Name: "f", Addr: "f:1"}, get("/"))
+			wantErr(t, err, peer.ErrUnreachable)
+		})
+		synctest.Wait()
+		if d := took(func() { c.Close() }); d != 0 {
+			t.Errorf("took %v", d)
+		}
+		waiting.Wait()
+		_, err = resp.Body.Read(make([]byte, 1))
+		wantErr(t, err, peer.ErrBroken)
+		resp.Body.Close()
+		_, err = c.Do(t.Context(), b, get("/"))
+		wantErr(t, err, peer.ErrUnreachable)
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestClosingTheServerEndsStreamsAndWaitsForHandlers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork()
+		var running atomic.Int64
+		s, err := peer.NewServer(peer.ServerConfig{Identity: identity("b"), Handler: http.HandlerFunc(
+			func(w http.ResponseWriter, r *http.Request) {
+				running.Add(1)
+				defer running.Add(-1)
+				w.(http.Flusher).Flush()
+				<-r.Context().Done()
+				time.Sleep(time.Second) // it tidies up
+			})})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := n.listen("b:1")
+		ended := make(chan error)
+		go func() { ended <- s.Serve(l) }()
+		c, b := n.client(t, peer.Config{Identity: identity("a")}), peer.Peer{Name: "b", Addr: "b:1"}
+		var bodies []io.ReadCloser
+		for range 10 {
+			resp, err := c.Do(t.Context(), b, get("/"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			bodies = append(bodies, resp.Body)
+		}
+		go s.Close()
+		if err := <-ended; err != nil {
+			t.Errorf("Serve: %v", err)
+		}
+		s.Close()
+		if running.Load() != 0 {
+			t.Errorf("%d handlers still run", running.Load())
+		}
+		for _, b := range bodies {
+			_, err := b.Read(make([]byte, 1))
+			wantErr(t, err, peer.ErrBroken)
+			b.Close()
+		}
+		if err := s.Serve(n.listen("b:2")); err != nil {
+			t.Errorf("Serve of a closed server: %v", err)
+		}
+	})
+}
+
+func TestShutdownLetsRequestsEndAndTheNextGoElsewhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork()
+		s := n.serve(t, peer.ServerConfig{Identity: identity("b"), Handler: http.HandlerFunc(
+			func(w http.ResponseWriter, r *http.Request) {
+				w.(http.Flusher).Flush()
+				time.Sleep(3 * time.Second)
+				io.WriteString(w, "end")
+			})}, "b:1")
+		c, b := n.client(t, peer.Config{Identity: identity("a")}), peer.Peer{Name: "b", Addr: "b:1"}
+		resp, err := c.Do(t.Context(), b, get("/"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		var stopping sync.WaitGroup
+		stopping.Go(func() {
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			if err := s.Shutdown(ctx); err != nil {
+				t.Error(err)
+			}
+		})
+		synctest.Wait()
+		_, err = c.Do(t.Context(), b, get("/"))
+		wantErr(t, err, peer.ErrUnreachable)
+		if body, err := io.ReadAll(resp.Body); string(body) != "end" || err != nil {
+			t.Errorf("read %q, %v, want the end", body, err)
+		}
+		stopping.Wait()
+	})
+}
+
+func TestNothingIsSentTwiceOnceItMayHaveArrived(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork()
+		var served atomic.Int64
+		c, b := n.pair(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			served.Add(1)
+			panic(http.ErrAbortHandler)
+		}))
+		_, err := c.Do(t.Context(), b, get("/"))
+		wantErr(t, err, peer.ErrBroken)
+		if served.Load() != 1 {
+			t.Errorf("served %d times, want once", served.Load())
+		}
+	})
+}
+
+func TestAConnectionThatDiedAtRestIsReplacedUnnoticed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork()
+		c, b := n.pair(t, http.HandlerFunc(echo))
+		for range 3 {
+			req, _ := http.NewRequest(http.MethodPost, "http://x/", io.NopCloser(strings.NewReader("text")))
+			if got := asks(t, c, b, req); got != "text" {
+				t.Errorf("got %q", got)
+			}
+			n.hangUp()
+			synctest.Wait()
+		}
+		if got := n.dialled("b:1"); got != 3 {
+			t.Errorf("%d dials, want 3", got)
+		}
+	})
+}
+
