@@ -1,6 +1,7 @@
 package actor_test
 
 import (
+	"maps"
 	"testing"
 	"testing/synctest"
 )
@@ -41,7 +42,9 @@ func TestEveryDeviationIsNamed(t *testing.T) {
 			kept[v.Name] = v.Verdict == "keep"
 		}
 	}
-	for name, d := range deviations {
+	all := maps.Clone(deviations)
+	maps.Copy(all, relayDeviations)
+	for name, d := range all {
 		if !kept[name] || d.why == "" || outcomeOnly[name] != nil {
 			t.Errorf("deviation %q: no vector that is replayed, no reason, or named twice", name)
 		}

@@ -154,6 +154,7 @@ func (s *script) do(o op) {
 		s.subs[o.Sub].read(-1)
 	case "closeSub":
 		s.leaves[o.Sub]()
+		synctest.Wait()
 		if sub := s.subs[o.Sub]; sub != nil {
 			sub.close()
 		}

@@ -3,6 +3,7 @@ package actor
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"rillkeep.dev/rillkeep/plane"
 )
@@ -23,18 +24,11 @@ func (y *System) Subscribe(ctx context.Context, access Access) (*plane.Cursor, e
 	if c := y.serve(access); c != nil {
 		return c, nil
 	}
-	wait := y.cfg.JoinWait
-	if y.relays() {
-		wait = max(wait, y.cfg.AttachWindow)
-	}
-	ctx, cancel := context.WithTimeoutCause(ctx, wait, errWaited)
-	defer cancel()
+	// An attach ends in time by itself; an open need not.
+	limit := time.NewTimer(y.cfg.JoinWait)
+	defer limit.Stop()
 	for {
-		c, err := y.place(ctx, access)
-		switch {
-		case context.Cause(ctx) == errWaited && c == nil:
-			return plane.Absent(), nil
-		case c != nil || err != nil:
+		if c, err := y.place(ctx, limit.C, access); c != nil || err != nil {
 			return c, err
 		}
 	}
@@ -53,18 +47,18 @@ func (y *System) serve(access Access) *plane.Cursor {
 	return nil
 }
 
-// errWaited is the cause of a context whose time was the system's to give.
-var errWaited = fmt.Errorf("waited long enough: %w", context.DeadlineExceeded)
-
-// place waits for the first thing that may serve the reader, until ctx is done. It
-// returns nothing if that does not serve it, and there is another to look for.
-func (y *System) place(ctx context.Context, access Access) (*plane.Cursor, error) {
+// place waits for the first thing that may serve the reader: for an open no longer
+// than limit. It returns nothing if that does not serve it, and there is another to
+// look for.
+func (y *System) place(ctx context.Context, limit <-chan time.Time, access Access) (*plane.Cursor, error) {
 	y.mu.Lock()
 	a := y.active[access.StreamID]
 	if a != nil {
 		y.mu.Unlock()
 		select {
 		case <-a.decided:
+		case <-limit:
+			return plane.Absent(), nil
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
