@@ -28,8 +28,11 @@ type Mirror struct {
 	retain  int64
 	conform *Conform // of who feeds
 	tail    int64    // size of what conform holds, as the budget counts it; of who feeds
-	in      intake   // holds half of a pair, which no stream of ours sends
 	out     []Frame  // room for what a step gives
+
+	// Guarded by mu.
+	in   intake // holds half of a pair, which no stream of ours sends
+	last int64  // where the newest chunk began: readers at the tip may be there still
 }
 
 // NewMirror returns a mirror of a stream that is attached at offset from. epoch is
@@ -103,7 +106,7 @@ func (m *Mirror) Trim() {
 	defer m.mu.Unlock()
 	if m.budget != nil {
 		m.recent = nil
-		m.trimTo(m.text.end() - m.budget.keep)
+		m.trimTo(m.last - m.budget.keep)
 	}
 }
 
@@ -136,7 +139,7 @@ func (m *Mirror) apply(frames []Frame) {
 
 // rebase makes the text begin at an offset, empty. mu is held.
 func (m *Mirror) rebase(at int64) {
-	m.text, m.floor, m.in = text{base: at}, at, intake{}
+	m.text, m.floor, m.last, m.in = text{base: at}, at, at, intake{}
 }
 
 // extend adds what a chunk holds beyond the text. mu is held.
@@ -148,10 +151,11 @@ func (m *Mirror) extend(f Frame) {
 	if m.in.held != "" || !utf8.ValidString(s) {
 		s = m.in.accept(decodeHalves(encodeHalves(s)))
 	}
+	m.last = m.text.end()
 	m.add(s)
-	m.trimTo(m.text.end() - m.retain)
+	m.trimTo(min(m.last, m.text.end()-m.retain))
 	if m.budget.Exceeded() {
-		m.trimTo(m.text.end() - m.budget.keep)
+		m.trimTo(m.last - m.budget.keep)
 	}
 }
 
