@@ -11,6 +11,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"rillkeep.dev/rillkeep/actor"
 	"rillkeep.dev/rillkeep/plane"
 )
 
@@ -18,7 +19,7 @@ import (
 // recorded.
 func (s *script) compare(want expectation) {
 	s.t.Helper()
-	compareSteps(s.t, want.Steps, s.steps)
+	compareSteps(s.t, s.hosted(want.Steps), s.steps)
 	s.compareSubs(want.Subs)
 	if !s.callbackMode() {
 		diff(s.t, "rows", want.Rows, s.store.rows())
@@ -27,6 +28,83 @@ func (s *script) compare(want expectation) {
 	diff(s.t, "calls that never came back", want.Pending, s.unsettled())
 	diff(s.t, "pumps", want.Pumps, s.pumps)
 	diff(s.t, "reports of failed rounds", want.CheckpointErrors, s.reports())
+	s.compareRelay(want)
+}
+
+// compareRelay compares what the relay was asked for and given.
+func (s *script) compareRelay(want expectation) {
+	s.t.Helper()
+	r := s.relay
+	used := r.used()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s.compareAttaches(want.Attaches, r.attaches)
+	for name, u := range used {
+		if u != want.Sources[name] {
+			s.t.Errorf("source %s was used like %+v, want %+v", name, u, want.Sources[name])
+		}
+	}
+	if want.Published != nil {
+		diff(s.t, "published", joined(*want.Published), joined(r.published))
+	}
+	if len(r.complaints) != len(want.RelayErrors) {
+		s.t.Errorf("the relay's failures are %v, want %+v", r.complaints, want.RelayErrors)
+		return
+	}
+	for i, got := range r.complaints {
+		w := want.RelayErrors[i]
+		if string(got.Phase) != w.Phase || !w.Err.matches(got.Err) || r.complained[i] != w.T {
+			s.t.Errorf("failure of the relay at %d is %+v, want %+v", r.complained[i], got, w)
+		}
+	}
+}
+
+// compareAttaches compares them: all readers that a node has of a stream at a time
+// share one.
+func (s *script) compareAttaches(want, got []attached) {
+	s.t.Helper()
+	rest := want
+	for _, a := range got {
+		i := slices.Index(rest, a)
+		if i < 0 || len(rest) == len(want) && i > 0 {
+			s.t.Errorf("attaches are %+v, want some of %+v in their order, the first among them", got, want)
+			return
+		}
+		rest = rest[i+1:]
+	}
+	if len(got) == 0 && len(want) > 0 {
+		s.t.Errorf("nothing was attached, want %+v", want)
+	}
+}
+
+// isRemote reports whether a reader came to a node that attaches what it reads.
+func (s *script) isRemote(name string) bool {
+	for _, o := range s.vector.Ops {
+		if o.Op == "subscribe" && o.As == name {
+			return s.node(o.Plane).cfg.Relay.Attach != ""
+		}
+	}
+	return false
+}
+
+// joined are published frames in the form in which they can be compared: adjacent
+// chunks joined, and of durable marks in a row only the newest.
+func joined(all []published) (out []published) {
+	for _, p := range all {
+		last := len(out) - 1
+		switch {
+		case last < 0 || out[last].Stream != p.Stream || out[last].Frame.Type != p.Frame.Type:
+			out = append(out, p)
+		case p.Frame.Type == "chunk" && out[last].Frame.Seq == p.Frame.From:
+			out[last].Frame.Seq = p.Frame.Seq
+			out[last].Frame.Text += p.Frame.Text
+		case p.Frame.Type == "durable":
+			out[last] = p
+		default:
+			out = append(out, p)
+		}
+	}
+	return out
 }
 
 // reports are the rounds that were reported as failed.
@@ -44,6 +122,36 @@ func diff(t *testing.T, what string, want, got any) {
 	if d := gocmp.Diff(want, got, cmpopts.EquateEmpty()); d != "" {
 		t.Errorf("%s differs (-want +got):\n%s", what, d)
 	}
+}
+
+// hosted leaves out of recorded steps when readers of what is attached were
+// answered: ours are with the first frame of their source, which bounds the wait for
+// an owner that hangs. What they were answered counts, of both.
+func (s *script) hosted(want []step) (steps []step) {
+	s.t.Helper()
+	at := map[string]int{}
+	for op, st := range s.steps {
+		st.Settled = slices.DeleteFunc(st.Settled, func(o outcome) bool {
+			if o.OK && s.isRemote(o.ID) {
+				at[o.ID] = op
+				return true
+			}
+			return false
+		})
+	}
+	for _, st := range want {
+		st.Settled = slices.DeleteFunc(slices.Clone(st.Settled), func(o outcome) bool {
+			if !o.OK || !s.isRemote(o.ID) {
+				return false
+			}
+			if op, ok := at[o.ID]; !ok || op < st.Op {
+				s.t.Errorf("%s was answered at op %d, want %d or later", o.ID, op, st.Op)
+			}
+			return true
+		})
+		steps = append(steps, st)
+	}
+	return steps
 }
 
 func compareSteps(t *testing.T, want []step, got map[int]*step) {
@@ -109,7 +217,24 @@ func names[T any](list []T, name func(T) string) []string {
 // compareSubs compares what each reader got.
 func (s *script) compareSubs(want map[string]subscription) {
 	s.t.Helper()
-	diff(s.t, "what readers got", s.local(want), s.local(s.seen()))
+	w, g := s.comparable(want), s.comparable(s.seen())
+	for name, m := range w {
+		if s.isRemote(name) && !slices.ContainsFunc(want[name].Frames, func(f frame) bool { return f.Type == "durable" }) {
+			m.Durable = 0 // what the open said was made up
+			w[name] = m
+		}
+	}
+	for name, m := range g {
+		if !s.isRemote(name) {
+			continue
+		}
+		if m.Durable < w[name].Durable { // it may be more: the open of what is attached already says it
+			s.t.Errorf("%s was told %d durable, want %d", name, m.Durable, w[name].Durable)
+		}
+		m.Durable = w[name].Durable
+		g[name] = m
+	}
+	diff(s.t, "what readers got", w, g)
 }
 
 // takenOrNot are the vectors whose chunks are not compared, and why.
@@ -117,21 +242,18 @@ var takenOrNot = map[string]string{
 	"seal/row-deleted-before-checkpoint": "the first round ends the stream, and its reader may not have come to the chunk by then",
 }
 
-// local are the readers that came to the node that hosts the stream, each in
-// the form in which it can be compared. The others need the relay.
-func (s *script) local(subs map[string]subscription) map[string]merge {
+// comparable are the readers, each in the form in which it can be compared.
+func (s *script) comparable(subs map[string]subscription) map[string]merge {
 	out := map[string]merge{}
 	for name, sub := range subs {
 		m := merged(sub)
+		if s.isRemote(name) {
+			m.asOfMirror()
+		}
 		if takenOrNot[s.vector.Name] != "" {
 			m.Frames = slices.DeleteFunc(m.Frames, func(f frame) bool { return f.Type == "chunk" })
 		}
 		out[name] = m
-	}
-	for _, o := range s.vector.Ops {
-		if o.Op == "subscribe" && o.Plane == "B" && len(s.node(o.Plane).cfg.Relay) > 0 {
-			delete(out, o.As)
-		}
 	}
 	return out
 }
@@ -162,6 +284,24 @@ func merged(sub subscription) merge {
 	return m
 }
 
+// asOfMirror leaves out what depends on how much a mirror knows when its reader
+// joins; its text begins exactly where the reader does.
+func (m *merge) asOfMirror() {
+	if len(m.Frames) == 0 || m.Frames[0].Type != "open" {
+		return
+	}
+	open := &m.Frames[0]
+	if m.Durable == 0 {
+		m.Durable = open.DurableSeq
+	}
+	open.Seq, open.DurableSeq, open.Ended = 0, 0, false
+	if len(m.Frames) > 1 && m.Frames[1].Type == "chunk" && m.Frames[1].From < open.From {
+		chunk := &m.Frames[1]
+		chunk.Text = vectorText(plane.Skip(string(chunk.Text), open.From-chunk.From))
+		chunk.From = open.From
+	}
+}
+
 var refusals = map[string]error{
 	"no-row":              plane.ErrNotFound,
 	"length-not-a-number": plane.ErrNullLength,
@@ -189,6 +329,12 @@ func (r *refusal) matches(err error) bool {
 		return errors.Is(err, plane.ErrNotFound)
 	case "refused":
 		return refusals[r.Why] != nil && errors.Is(err, refusals[r.Why])
+	case "attach-timeout":
+		return errors.Is(err, actor.ErrAttachTimeout)
+	case "type-error":
+		return errors.Is(err, plane.BrokenFrame)
+	case "chunk-gap":
+		return errors.Is(err, plane.ChunkGap)
 	case "store":
 		return faults[r.Fault] != nil && errors.Is(err, faults[r.Fault])
 	case "ended-short":

@@ -42,8 +42,12 @@ func (s *script) checkReader(name, id string, sub subscription) {
 		case "open":
 			at, durable = f.From, f.DurableSeq
 		case "chunk":
-			if f.From != at || f.Seq-f.From != plane.Units(string(f.Text)) || f.Seq > int64(len(text)) ||
-				string(f.Text) != string(utf16.Decode(text[f.From:f.Seq])) {
+			spans := f.From == at && f.Seq-f.From == plane.Units(string(f.Text))
+			if spans && !s.hosts(id) { // nobody knows its text
+				at = f.Seq
+				continue
+			}
+			if !spans || f.Seq > int64(len(text)) || string(f.Text) != string(utf16.Decode(text[f.From:f.Seq])) {
 				s.t.Errorf("S: %s at %d of %q got %+v", name, at, s.pushed[id], f)
 				return
 			}

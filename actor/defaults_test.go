@@ -16,6 +16,8 @@ func TestDefaultsAreTheDocumentedOnes(t *testing.T) {
 		{"linger", actor.DefaultLinger, 30 * time.Second},
 		{"join wait", actor.DefaultJoinWait, 2 * time.Second},
 		{"repair", actor.DefaultRepair, time.Second},
+		{"attach window", actor.DefaultAttachWindow, 2 * time.Second},
+		{"attach linger", actor.DefaultAttachLinger, time.Second},
 	} {
 		if d.got != d.want {
 			t.Errorf("%s is %v, want %v", d.what, d.got, d.want)

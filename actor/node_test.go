@@ -43,6 +43,10 @@ func (s *script) start(name string) {
 		cfg.Node = p.HostID
 	}
 	millis(&cfg.Linger, p.LingerMs)
+	if p.Relay != (relayConfig{}) {
+		cfg.Relay, cfg.AttachLinger = s.relayOf(name, p), -1
+		millis(&cfg.AttachWindow, p.Relay.AttachTimeoutMs)
+	}
 	cfg.Plane = plane.Config{Policy: policy, Hooks: plane.Hooks{Checkpoint: func(c plane.Checkpoint) {
 		s.checkpoint(c, p.HookThrows)
 	}}}

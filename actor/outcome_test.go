@@ -97,7 +97,7 @@ func (s *script) compareTexts(want map[string]subscription) {
 	}
 	texts := func(subs map[string]subscription) map[string]shown {
 		out := map[string]shown{}
-		for name, sub := range s.local(subs) {
+		for name, sub := range s.comparable(subs) {
 			var v shown
 			for _, f := range sub.Frames {
 				switch f.Type {

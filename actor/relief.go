@@ -62,6 +62,9 @@ func (y *System) relieve() (wait time.Duration) {
 	for _, s := range y.streams() {
 		s.Trim()
 	}
+	for _, m := range y.mirrors() {
+		m.Trim()
+	}
 	return 0
 }
 

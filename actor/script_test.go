@@ -28,7 +28,8 @@ type script struct {
 	cancel context.CancelFunc
 	tasks  sync.WaitGroup
 
-	subs map[string]*subscriber
+	subs   map[string]*subscriber
+	leaves map[string]context.CancelFunc // of those, also before they are answered
 
 	mu      sync.Mutex // guards below
 	op      int
@@ -42,6 +43,9 @@ type script struct {
 	answers []json.RawMessage // of callback mode, in order
 	changes []plane.Change    // that callback mode was given
 	held    []chan struct{}   // calls of callback mode that have not been let in
+
+	began time.Time
+	relay *scriptRelay
 }
 
 // The faults that vectors speak of, beside the store's own.
@@ -55,10 +59,11 @@ var (
 func play(t *testing.T, v vector) *script {
 	s := &script{
 		t: t, vector: v, store: newVectorStore(v.Config), nodes: map[string]*node{},
-		subs: map[string]*subscriber{}, handles: map[string]*plane.Stream{}, streams: map[string]string{}, steps: map[int]*step{},
+		subs: map[string]*subscriber{}, leaves: map[string]context.CancelFunc{}, handles: map[string]*plane.Stream{}, streams: map[string]string{}, steps: map[int]*step{},
 		pending: map[string]bool{}, pumps: map[string]pumped{}, pushed: map[string]string{}, answers: v.Config.CommitAnswers,
 	}
 	s.ctx, s.cancel = context.WithCancel(t.Context())
+	s.began, s.relay = time.Now(), newScriptRelay()
 	for _, name := range v.Config.names() {
 		s.nodes[name] = &node{cfg: v.Config.plane(t, name)}
 		s.start(name)
@@ -148,9 +153,17 @@ func (s *script) do(o op) {
 	case "readAll":
 		s.subs[o.Sub].read(-1)
 	case "closeSub":
+		s.leaves[o.Sub]()
+		synctest.Wait()
 		if sub := s.subs[o.Sub]; sub != nil {
 			sub.close()
 		}
+	case "attachPlan":
+		s.relay.plans(o.Plan)
+	case "feed":
+		s.relay.feed(s.t, o)
+	case "busTrim":
+		s.relay.trim(o.Stream, o.Below)
 	default:
 		s.store.do(s.t, o)
 	}

@@ -29,6 +29,13 @@ var faults = map[string]error{
 	"down":             storetest.ErrWrite,
 	"authorizer-threw": errAuthorizer,
 	"generator-threw":  errGenerator,
+
+	"attach-threw":     errAttachThrew,
+	"attach-rejected":  errAttachRejected,
+	"iterator-threw":   errIteratorThrew,
+	"source-threw":     errSourceThrew,
+	"publish-threw":    errPublishThrew,
+	"publish-rejected": errPublishRejected,
 }
 
 func newVectorStore(cfg vectorConfig) *vectorStore {

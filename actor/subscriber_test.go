@@ -27,12 +27,18 @@ func (s *script) subscribe(o op) {
 		user = "u1"
 	}
 	system := s.node(o.Plane).system
+	ctx, leave := context.WithCancel(s.ctx)
+	s.leaves[o.As] = leave
 	s.call(o.As, func() (*int64, error) {
-		cursor, err := system.Subscribe(s.ctx, actor.Access{Principal: user, StreamID: o.Stream, From: int64(o.From)})
+		cursor, err := system.Subscribe(ctx, actor.Access{Principal: user, StreamID: o.Stream, From: int64(o.From)})
+		if ctx.Err() != nil && err != nil { // it left before it was answered
+			cursor, err = plane.Absent(), nil
+			cursor.Close()
+		}
 		if err != nil {
 			return nil, err
 		}
-		sub := &subscriber{script: s, cursor: cursor}
+		sub := &subscriber{script: s, cursor: cursor, done: ctx.Err() != nil}
 		s.mu.Lock()
 		s.subs[o.As] = sub
 		s.mu.Unlock()

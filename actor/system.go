@@ -14,6 +14,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -29,6 +30,10 @@ const (
 	DefaultMaxStreams = 250_000
 	DefaultJoinWait   = 2 * time.Second
 	DefaultRepair     = time.Second
+
+	DefaultAttachWindow = 2 * time.Second
+	DefaultAttachLinger = time.Second
+	DefaultMaxMirrors   = 100_000
 )
 
 // Config says how a node hosts streams.
@@ -44,6 +49,14 @@ type Config struct {
 	MaxStreams int           // open and lingering streams at once; 0 means DefaultMaxStreams
 	JoinWait   time.Duration // how long a reader waits for an open being decided; 0 means DefaultJoinWait
 	Repair     time.Duration // before what the store did not take is tried again; 0 means DefaultRepair
+
+	// Relay is how streams that other nodes host are read here; nil for a node that
+	// is alone.
+	Relay        *Relay
+	AttachWindow time.Duration // from an attach, or the loss of one, to the next frame; 0 means DefaultAttachWindow
+	AttachLinger time.Duration // how long an attach outlives its last reader; 0 means DefaultAttachLinger, less none
+	MaxMirrors   int           // streams attached at once; 0 means DefaultMaxMirrors
+	MirrorRetain int64         // as in plane.MirrorConfig
 }
 
 // Access is what somebody wants to do.
@@ -64,6 +77,12 @@ type System struct {
 
 	unanswered atomic.Int64 // opens whose claims are to be given back
 
+	log     *slog.Logger
+	counts  counts         // of the relay
+	tasks   sync.WaitGroup // what the relay runs
+	closing context.Context
+	close   context.CancelFunc
+
 	relieving sync.Mutex // held by who gives text up
 
 	mu        sync.Mutex // guards below
@@ -71,6 +90,8 @@ type System struct {
 	live      int       // activations whose stream is being opened or has not ended
 	lingering list.List // lingerers, in the order in which they ended
 	trimmed   time.Time // when relief last looked at all live streams
+	links     map[string]*link
+	rests     map[string]*pause // of streams that could not be attached just now
 }
 
 // activation is one stream on this node.
@@ -91,16 +112,30 @@ func New(cfg Config) (*System, error) {
 		return nil, fmt.Errorf("%w: Node is required", plane.ErrConfig)
 	case cfg.Linger < 0 || cfg.JoinWait < 0 || cfg.Repair < 0 || cfg.MaxStreams < 0:
 		return nil, fmt.Errorf("%w: Linger, JoinWait, Repair and MaxStreams must be 0 or more", plane.ErrConfig)
+	case cfg.AttachWindow < 0 || cfg.MaxMirrors < 0 || cfg.MirrorRetain < 0:
+		return nil, fmt.Errorf("%w: AttachWindow, MaxMirrors and MirrorRetain must be 0 or more", plane.ErrConfig)
+	case cfg.Relay == nil && (cfg.AttachWindow != 0 || cfg.AttachLinger != 0 || cfg.MaxMirrors != 0 || cfg.MirrorRetain != 0):
+		return nil, fmt.Errorf("%w: what is set for attached streams needs a Relay", plane.ErrConfig)
+	}
+	if err := cfg.Relay.validate(); err != nil {
+		return nil, err
 	}
 	cfg.Linger = cmp.Or(cfg.Linger, DefaultLinger)
 	cfg.JoinWait = cmp.Or(cfg.JoinWait, DefaultJoinWait)
 	cfg.Repair = cmp.Or(cfg.Repair, DefaultRepair)
 	cfg.MaxStreams = cmp.Or(cfg.MaxStreams, DefaultMaxStreams)
+	cfg.AttachWindow = cmp.Or(cfg.AttachWindow, DefaultAttachWindow)
+	cfg.AttachLinger = cmp.Or(cfg.AttachLinger, DefaultAttachLinger)
+	cfg.MaxMirrors = cmp.Or(cfg.MaxMirrors, DefaultMaxMirrors)
 	if err := cfg.Plane.Validate(); err != nil {
 		return nil, err
 	}
-	y := &System{active: make(map[string]*activation)}
+	y := &System{
+		active: make(map[string]*activation), links: make(map[string]*link), rests: make(map[string]*pause),
+		log: cmp.Or(cfg.Plane.Logger, slog.New(slog.DiscardHandler)),
+	}
 	y.draining, y.drain = context.WithCancel(context.Background())
+	y.closing, y.close = context.WithCancel(context.Background())
 	told := cfg.Plane.Hooks.Ended
 	cfg.Plane.Hooks.Ended = func(s *plane.Stream, end plane.Ending) {
 		y.ended(s, end)
@@ -141,6 +176,7 @@ func (y *System) Open(ctx context.Context, claim plane.Claim) (*plane.Stream, er
 	overtaken := y.draining.Err() != nil
 	if err == nil && !overtaken {
 		a.stream = stream
+		y.hosted(claim.ID)
 	} else {
 		delete(y.active, claim.ID)
 		y.live--
@@ -157,6 +193,8 @@ func (y *System) Open(ctx context.Context, claim plane.Claim) (*plane.Stream, er
 		return nil, errors.Join(plane.ErrDraining, err)
 	case overtaken:
 		return nil, errors.Join(plane.ErrDraining, err)
+	case err == nil:
+		y.publish(stream)
 	}
 	return stream, err
 }
@@ -175,6 +213,7 @@ func (y *System) reserve(id string, full bool) (*activation, error) {
 	}
 	a := &activation{decided: make(chan struct{})}
 	y.active[id] = a
+	y.links[id].interrupt()
 	y.live++
 	y.opening.Add(1)
 	return a, nil
@@ -188,42 +227,6 @@ func (y *System) Stream(id string) (*plane.Stream, bool) {
 		return a.stream, true
 	}
 	return nil, false
-}
-
-// Subscribe authorizes and then joins the stream, or answers that it is absent:
-// the same plane.ErrDenied for a stream that exists and one that doesn't. Who
-// comes while the stream's open is being decided waits for that.
-func (y *System) Subscribe(ctx context.Context, access Access) (*plane.Cursor, error) {
-	allowed, err := y.cfg.Authorize(ctx, access)
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("authorize reader: %w", err)
-	case !allowed:
-		return nil, plane.ErrDenied
-	}
-	y.mu.Lock()
-	a := y.active[access.StreamID]
-	y.mu.Unlock()
-	if a == nil {
-		return plane.Absent(), nil
-	}
-	limit := time.NewTimer(y.cfg.JoinWait)
-	defer limit.Stop()
-	select {
-	case <-a.decided:
-	case <-limit.C:
-		return plane.Absent(), nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	if a.stream == nil {
-		return plane.Absent(), nil
-	}
-	from := access.From
-	if access.Epoch != 0 && access.Epoch < a.stream.Epoch() {
-		from = 0 // what the reader has is another epoch's; this one began with nothing
-	}
-	return a.stream.Join(from), nil
 }
 
 // ended starts the linger of a stream that has ended for its readers. One whose
@@ -270,7 +273,8 @@ func (y *System) Draining() bool { return y.draining.Err() != nil }
 
 // Drain refuses new opens, ends those being decided, and seals every live
 // stream interrupted, with all that was produced. It reports the streams whose
-// end did not reach the store, and those that ctx left no time for.
+// end did not reach the store, and those that ctx left no time for. What other
+// nodes host is read on, until Close.
 func (y *System) Drain(ctx context.Context) error {
 	undecided := y.shut(ctx)
 	return errors.Join(undecided, y.each(func(s *plane.Stream) error {
@@ -281,11 +285,13 @@ func (y *System) Drain(ctx context.Context) error {
 	}))
 }
 
-// Close ends all activations without a write: readers are told absent. It
-// returns when no store call runs any longer, or ctx is done.
+// Close ends all activations and attaches without a write: readers are told absent.
+// It returns when no store call runs any longer, nor anything of the relay, or ctx
+// is done.
 func (y *System) Close(ctx context.Context) error {
 	undecided := y.shut(ctx)
-	err := errors.Join(undecided, y.each(func(s *plane.Stream) error { return s.Abandon(ctx) }))
+	detached := y.detach(ctx)
+	err := errors.Join(undecided, detached, y.each(func(s *plane.Stream) error { return s.Abandon(ctx) }))
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	for id, a := range y.active {

@@ -102,6 +102,9 @@ func TestSettingsThatCannotWorkAreRefused(t *testing.T) {
 		"negative linger":      {Node: "n/1", Plane: memory, Authorize: allow, Linger: -1},
 		"negative join wait":   {Node: "n/1", Plane: memory, Authorize: allow, JoinWait: -1},
 		"negative max streams": {Node: "n/1", Plane: memory, Authorize: allow, MaxStreams: -1},
+		"an empty relay":       {Node: "n/1", Plane: memory, Authorize: allow, Relay: &actor.Relay{}},
+		"negative window":      {Node: "n/1", Plane: memory, Authorize: allow, AttachWindow: -1},
+		"a window, no relay":   {Node: "n/1", Plane: memory, Authorize: allow, AttachWindow: time.Second},
 	} {
 		if _, err := actor.New(cfg); !errors.Is(err, plane.ErrConfig) {
 			t.Errorf("%s: answered %v, want ErrConfig", name, err)

@@ -31,6 +31,7 @@ type vectorConfig struct {
 	NullableLength bool
 	NullableStatus bool
 	RejectNul      bool
+	Bus            string // log: a bus that remembers
 }
 
 // planeConfig is one node's settings; durations are in milliseconds.
@@ -44,7 +45,13 @@ type planeConfig struct {
 	AuthorizeMs                 int64
 	MaxQueuedFrames             *int64
 	HookThrows                  bool
-	Relay                       json.RawMessage
+	Relay                       relayConfig
+}
+
+type relayConfig struct {
+	Publish         string // record, throw, reject or bus
+	Attach          string // script or bus
+	AttachTimeoutMs *int64
 }
 
 // plane returns the settings of one node: the defaults, overlaid with its own.
@@ -92,6 +99,17 @@ type op struct {
 	Sub                      string
 	Error                    json.RawMessage
 	Meta                     json.RawMessage
+
+	Plan   []plan            // attachPlan
+	Src    string            // feed
+	Frames []json.RawMessage // feed
+	Below  int64             // busTrim
+}
+
+// plan is how the relay answers one attach.
+type plan struct {
+	Answer, As string
+	Ms         int64
 }
 
 // message is the text that a fail is given.
@@ -175,6 +193,34 @@ type expectation struct {
 	Pending     []string
 
 	CheckpointErrors []report
+
+	Published   *[]published // nil: not recorded
+	Attaches    []attached
+	Sources     map[string]sourced
+	RelayErrors []complaint
+}
+
+// published is a frame that the relay was given.
+type published struct {
+	Plane, Stream string
+	Frame         frame
+}
+
+// attached is one attach that the relay was asked for.
+type attached struct {
+	T             int64
+	Plane, Stream string
+	From          int64
+}
+
+// sourced is how a source was used.
+type sourced struct{ Iterators, Closed int }
+
+// complaint is a failure of the relay that was reported.
+type complaint struct {
+	T     int64
+	Phase string
+	Err   refusal
 }
 
 // report is a round that was reported as failed.

@@ -10,13 +10,13 @@ import (
 // nothing holds one frame at most, and JSON may make six bytes of one.
 const MaxChunk = 16 << 10
 
-// Cursor is one reader of a stream: an offset into the shared text, the newest
+// Cursor is one reader of a stream, or of a mirror of it: an offset into the shared text, the newest
 // durable mark it was told, and nothing that grows. However far it falls
 // behind, what it gets next is the text from its offset to the tip, in chunks
 // of at most MaxChunk, then the newest durable mark, then the terminal frame. A
 // Cursor is for one goroutine.
 type Cursor struct {
-	s      *Stream
+	s      *Live
 	pos    int64
 	told   int64  // newest durable mark that was sent
 	mark   int64  // durable mark at the join, to be sent after its text
@@ -27,7 +27,7 @@ type Cursor struct {
 // Join begins to read at offset from, limited to 0..produced and moved down to
 // the start of a character. Snapshot, replay and registration are one step: no
 // delta can fall between. Joining never fails; what can't be served is a frame.
-func (s *Stream) Join(from int64) *Cursor {
+func (s *Live) Join(from int64) *Cursor {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := &Cursor{s: s}
@@ -43,19 +43,22 @@ func (s *Stream) Join(from int64) *Cursor {
 	}
 	c.pos = s.text.floor(from)
 	c.first = &Frame{
-		Kind: KindOpen, StreamID: s.id, From: c.pos, Seq: s.text.end(), DurableSeq: s.durable,
+		Kind: KindOpen, StreamID: s.id, From: c.pos, Seq: max(s.text.end(), s.known), DurableSeq: s.durable,
 		Ended: s.end != nil, Epoch: s.epoch,
 	}
 	c.told = s.durable
 	if s.durable > c.pos {
-		c.told, c.mark = 0, s.durable
+		c.told = 0
+		if s.durable <= s.text.end() {
+			c.mark = s.durable
+		}
 	}
 	s.readers++
 	return c
 }
 
 // stale sends a reader to the durable plane. s.mu is held.
-func (s *Stream) stale() Frame {
+func (s *Live) stale() Frame {
 	return Frame{Kind: KindStale, FloorSeq: s.floor, DurableSeq: s.durable}
 }
 
@@ -76,9 +79,9 @@ func (c *Cursor) Poll() (f Frame, ok bool, more <-chan struct{}) {
 	defer s.mu.Unlock()
 	s.settleRetired()
 	end := s.text.end()
-	lagging := s.cfg.Policy.MaxLag > 0 && end-c.pos > s.cfg.Policy.MaxLag
+	lagging := s.maxLag > 0 && end-c.pos > s.maxLag
 	switch {
-	case s.end != nil && s.end.Kind != KindEnd:
+	case s.end != nil && s.end.Kind != KindEnd && !s.lasting:
 		return c.leave(*s.end), true, nil
 	case c.pos < s.floor || lagging:
 		return c.leave(s.stale()), true, nil
@@ -97,11 +100,12 @@ func (c *Cursor) Poll() (f Frame, ok bool, more <-chan struct{}) {
 	return Frame{}, false, s.wait()
 }
 
-// Stream returns what c reads; nil if that is not hosted.
-func (c *Cursor) Stream() *Stream { return c.s }
+// Stream returns what c reads; nil if that is not hosted. Cursors of one stream,
+// or of one mirror, have the same.
+func (c *Cursor) Stream() *Live { return c.s }
 
 // wait returns the channel that is closed at the next change. s.mu is held.
-func (s *Stream) wait() <-chan struct{} {
+func (s *Live) wait() <-chan struct{} {
 	if s.tip == nil {
 		s.tip = make(chan struct{})
 	}
@@ -111,8 +115,8 @@ func (s *Stream) wait() <-chan struct{} {
 // chunk returns the text at the cursor, as much as a frame takes. s.mu is held.
 func (c *Cursor) chunk(end int64) Frame {
 	s := c.s
-	from, to := c.pos, end
-	text := s.text.slice(from, to)
+	at, from := s.text.locate(c.pos) // of a mirror, pos may turn out to lie inside a pair
+	to, text := end, view(s.text.buf[at:])
 	if len(text) > MaxChunk {
 		text = text[:Cut(text, MaxChunk)]
 		to = from + validUnits(text)
@@ -133,10 +137,13 @@ func (c *Cursor) leave(f Frame) Frame {
 }
 
 // left takes note of a reader that is gone. s.mu is held.
-func (s *Stream) left() {
+func (s *Live) left() {
 	if s.readers--; s.readers == 0 {
 		s.recent = nil
 		s.settleRetired()
+		if s.deserted != nil {
+			s.deserted()
+		}
 	}
 }
 

@@ -12,15 +12,15 @@ func (t *text) size() int64 {
 
 // weigh brings the budget up to date with the text, which may have moved. s.mu is
 // held.
-func (s *Stream) weigh() {
+func (s *Live) weigh() {
 	if s.text.size() != s.size { // as a rule it has not, and this is inlined
 		s.moved()
 	}
 }
 
-func (s *Stream) moved() {
+func (s *Live) moved() {
 	size := s.text.size()
-	s.cfg.Budget.add(size - s.size)
+	s.budget.add(size - s.size)
 	s.size = size
 	s.recent = nil // its frames would keep the memory where the text was
 }
@@ -35,8 +35,8 @@ func (s *Stream) trim() {
 	}
 }
 
-// trimTo gives up the text below an offset, which is durable. s.mu is held.
-func (s *Stream) trimTo(below int64) {
+// trimTo gives up the text below an offset. s.mu is held.
+func (s *Live) trimTo(below int64) {
 	if below <= s.floor {
 		return
 	}
@@ -60,7 +60,7 @@ func (s *Stream) Trim() {
 // Retire says that the stream, which has ended, is not hosted any more. Those who
 // have joined read on, unless the Budget is exceeded; when the last of them has
 // left, the text is given up. It may be called twice.
-func (s *Stream) Retire() {
+func (s *Live) Retire() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.retired = true
@@ -69,7 +69,7 @@ func (s *Stream) Retire() {
 
 // Evict is Retire of a stream whose memory is needed: the text is given up now,
 // and who reads it gets stale.
-func (s *Stream) Evict() {
+func (s *Live) Evict() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.retired = true
@@ -78,15 +78,18 @@ func (s *Stream) Evict() {
 
 // settleRetired gives up the text of a retired stream that nobody reads, or whose
 // memory is needed. s.mu is held.
-func (s *Stream) settleRetired() {
-	read := s.readers > 0 && s.end != nil && s.end.Kind == KindEnd
-	if s.retired && (!read || s.cfg.Budget.Exceeded()) {
+func (s *Live) settleRetired() {
+	if !s.retired {
+		return
+	}
+	read := s.readers > 0 && s.end != nil && (s.end.Kind == KindEnd || s.lasting)
+	if !read || s.budget.Exceeded() {
 		s.forget()
 	}
 }
 
 // forget gives up all text. s.mu is held, and nothing is written any more.
-func (s *Stream) forget() {
+func (s *Live) forget() {
 	s.floor = s.text.end()
 	s.text = text{base: s.floor}
 	s.weigh()

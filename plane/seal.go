@@ -241,7 +241,7 @@ func (s *Stream) standDown(why error) {
 }
 
 // terminate sets the terminal frame, unless there is one. s.mu is held.
-func (s *Stream) terminate(f Frame) {
+func (s *Live) terminate(f Frame) {
 	if s.end != nil {
 		return
 	}

@@ -37,7 +37,7 @@ type recent struct {
 }
 
 // share returns f as all readers at the same place are sent it. s.mu is held.
-func (s *Stream) share(f Frame) Frame {
+func (s *Live) share(f Frame) Frame {
 	if s.recent == nil {
 		if s.end != nil {
 			return f

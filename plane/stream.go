@@ -17,30 +17,18 @@ import (
 // and no timer but while text waits for a checkpoint, or its producer is given
 // time to end what was cancelled.
 type Stream struct {
-	id    string
+	Live
 	token string
-	epoch int64
 	cfg   *Config
 
 	tasks     sync.WaitGroup // the round or seal in flight
 	cancelled chan struct{}  // closed when the stream was asked to stop
 	shut      chan struct{}  // closed when the stream takes no more: no retry waits any longer
 
-	mu      sync.Mutex // guards below
-	text    text
-	in      intake
-	size    int64   // of text, as the budget counts it
-	floor   int64   // text below was trimmed
-	last    repeat  // of the last long delta that came with its offset
-	durable int64   // what the store confirmed
-	mark    int64   // newest durable that readers are told; a seal's own is in its end
-	recent  *recent // nil while nobody reads
-	readers int
-	retired bool // text goes when nobody reads it
-
-	changed bool          // something readers wait for happened under this lock
-	tip     chan struct{} // closed at the next change; nil while nobody waits
-	room    chan struct{} // closed when text became durable; nil while no push waits
+	// Guarded by mu.
+	in   intake
+	last repeat        // of the last long delta that came with its offset
+	room chan struct{} // closed when text became durable; nil while no push waits
 
 	inFlight bool    // a round or the seal runs
 	aim      int64   // what was produced when the round began: rounds go on to here, or flushes to here fail
@@ -54,7 +42,6 @@ type Stream struct {
 	grace    *time.Timer // seals a cancelled stream; nil if it was not asked to stop
 
 	ending *ending // the seal that was asked for first
-	end    *Frame  // the terminal frame; set once
 	over   error   // why the stream takes no more: ErrClosed or ErrFenced
 }
 
@@ -114,7 +101,8 @@ func GiveBack(ctx context.Context, cfg Config, claim Claim) (settled bool, err e
 
 func newStream(cfg *Config, id string, row Row) *Stream {
 	s := &Stream{
-		id: id, token: row.Token, epoch: row.Epoch, cfg: cfg,
+		Live:  Live{id: id, epoch: row.Epoch, budget: cfg.Budget, maxLag: cfg.Policy.MaxLag},
+		token: row.Token, cfg: cfg,
 		cancelled: make(chan struct{}), shut: make(chan struct{}),
 	}
 	if row.Cancel {
@@ -133,12 +121,6 @@ func Refused(err error) bool {
 	}
 	return false
 }
-
-// ID returns the name that the application gave the stream.
-func (s *Stream) ID() string { return s.id }
-
-// Epoch returns the stream's epoch, from 1.
-func (s *Stream) Epoch() int64 { return s.epoch }
 
 // State is a stream at one moment.
 type State struct {
@@ -186,19 +168,6 @@ func (s *Stream) received() int64 { return s.text.end() + s.in.units() }
 
 // outstanding is what the store does not hold yet. s.mu is held.
 func (s *Stream) outstanding() int64 { return s.text.end() - s.durable }
-
-// unlock releases s.mu and then, if something changed, wakes the readers that
-// wait. Waking thousands takes a while; the lock is free meanwhile.
-func (s *Stream) unlock() {
-	var tip chan struct{}
-	if s.changed {
-		tip, s.tip, s.changed = s.tip, nil, false
-	}
-	s.mu.Unlock()
-	if tip != nil {
-		close(tip)
-	}
-}
 
 // retryDelay is the pause before repeat n, counted from 0.
 func (p Policy) retryDelay(n int) time.Duration {

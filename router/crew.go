@@ -23,7 +23,7 @@ type crews struct {
 	metrics *Metrics
 
 	mu sync.Mutex // guards below, and size and joined of each crew
-	of map[*plane.Stream][]*crew
+	of map[*plane.Live][]*crew
 }
 
 // prompt is a connection that can be written to without waiting.
@@ -52,7 +52,7 @@ func (cs *crews) take(d *delivery) bool {
 
 // roomy returns a crew of the stream that has room, a new one if need be. cs.mu
 // is held.
-func (cs *crews) roomy(stream *plane.Stream) *crew {
+func (cs *crews) roomy(stream *plane.Live) *crew {
 	for _, c := range cs.of[stream] {
 		if c.size < crewSize {
 			return c
@@ -60,7 +60,7 @@ func (cs *crews) roomy(stream *plane.Stream) *crew {
 	}
 	c := &crew{all: cs, stream: stream, poked: make(chan struct{}, 1)}
 	if cs.of == nil {
-		cs.of = map[*plane.Stream][]*crew{}
+		cs.of = map[*plane.Live][]*crew{}
 	}
 	cs.of[stream] = append(cs.of[stream], c)
 	cs.serving.also()
@@ -71,7 +71,7 @@ func (cs *crews) roomy(stream *plane.Stream) *crew {
 // crew is some of a stream's readers, and the goroutine that serves them in turn.
 type crew struct {
 	all    *crews
-	stream *plane.Stream
+	stream *plane.Live
 	poked  chan struct{} // holds one; a member has something to do, or has joined
 
 	size   int         // members and joined; guarded by all.mu

@@ -23,7 +23,7 @@ type tip struct {
 // script is a source whose frames are put into it.
 type script struct {
 	*tip
-	stream *plane.Stream
+	stream *plane.Live
 	queue  []plane.Frame
 	polled func() // called in the next Poll; may be nil
 	asked  func() // called in the next Stream; may be nil
@@ -54,7 +54,7 @@ func (s *script) Poll() (f plane.Frame, ok bool, more <-chan struct{}) {
 	return f, ok, more
 }
 
-func (s *script) Stream() *plane.Stream {
+func (s *script) Stream() *plane.Live {
 	if then := s.asked; then != nil {
 		s.asked = nil
 		then()
@@ -107,7 +107,7 @@ func (w *wireEnd) text() string {
 // stage is a router without a listener, and readers of one stream.
 type stage struct {
 	*Router
-	stream  *plane.Stream
+	stream  *plane.Live
 	tip     *tip
 	readers []*delivery
 }
@@ -116,7 +116,7 @@ func newStage(limits Limits) *stage {
 	r := &Router{cfg: Config{Metrics: NewMetrics()}, limits: limits.withDefaults(), log: slog.New(slog.DiscardHandler)}
 	r.crews.serving, r.crews.metrics = &r.serving, r.cfg.Metrics
 	r.stop, r.end = context.WithCancel(context.Background())
-	return &stage{Router: r, stream: new(plane.Stream), tip: &tip{more: make(chan struct{})}}
+	return &stage{Router: r, stream: new(plane.Live), tip: &tip{more: make(chan struct{})}}
 }
 
 // reader starts one, and waits until it is at the tip.

@@ -89,7 +89,7 @@ func (d *durableSource) Poll() (plane.Frame, bool, <-chan struct{}) {
 	}
 }
 
-func (d *durableSource) Stream() *plane.Stream { return nil }
+func (d *durableSource) Stream() *plane.Live { return nil }
 
 // begin starts a look.
 func (d *durableSource) begin() {

@@ -88,6 +88,32 @@ func (m *Metrics) Observe(actors *actor.System, text *plane.Budget) {
 	gauge("streams_open", "Streams that are live here.", func() int { live, _ := actors.Counts(); return live })
 	gauge("text_bytes", "Memory that the text of streams takes.", func() int { return int(text.Used()) })
 	gauge("streams_lingering", "Ended streams that can still be joined.", func() int { _, n := actors.Counts(); return n })
+	m.observeRelay(actors)
+}
+
+// observeRelay adds what the actors read of other nodes, and tell them.
+func (m *Metrics) observeRelay(actors *actor.System) {
+	make := promauto.With(m.registry)
+	gauge := func(name, help string, read func(actor.Stats) int) {
+		make.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "rillkeep", Subsystem: "relay", Name: name, Help: help},
+			func() float64 { return float64(read(actors.Stats())) })
+	}
+	total := func(name, help string, read func(actor.Stats) int64, labels prometheus.Labels) {
+		make.NewCounterFunc(prometheus.CounterOpts{
+			Namespace: "rillkeep", Subsystem: "relay", Name: name, Help: help, ConstLabels: labels,
+		}, func() float64 { return float64(read(actors.Stats())) })
+	}
+	gauge("streams_attached", "Streams of other nodes that are attached here.", func(s actor.Stats) int { return s.Attached })
+	gauge("readers", "Readers of attached streams.", func(s actor.Stats) int { return s.Readers })
+	total("attaches_total", "Attempts to attach a stream.", func(s actor.Stats) int64 { return s.Attaches }, nil)
+	total("reattached_total", "Times that an attach was replaced unnoticed.", func(s actor.Stats) int64 { return s.Reattached }, nil)
+	for phase, read := range map[actor.Phase]func(actor.Stats) int64{
+		actor.PhaseAttach:  func(s actor.Stats) int64 { return s.AttachFailed },
+		actor.PhaseFrames:  func(s actor.Stats) int64 { return s.FramesFailed },
+		actor.PhasePublish: func(s actor.Stats) int64 { return s.PublishFailed },
+	} {
+		total("failures_total", "Failures between nodes, by what was done.", read, prometheus.Labels{"phase": string(phase)})
+	}
 }
 
 // ObserveLease adds what the keeper of the node's lease has seen. It is called

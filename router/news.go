@@ -1,6 +1,9 @@
 package router
 
-import "rillkeep.dev/rillkeep/store/feed"
+import (
+	"rillkeep.dev/rillkeep/plane"
+	"rillkeep.dev/rillkeep/store/feed"
+)
 
 // Announce tells of a change that was made on this node: who follows the
 // stream's durable text here looks at it, and Config.Publish tells the other
@@ -14,8 +17,11 @@ func (r *Router) Announce(c feed.Change) {
 
 // Heard takes a change that was made elsewhere. A stream that was asked to stop
 // and is live here learns of it at once; its row says the same at the next
-// checkpoint.
+// checkpoint. One that was opened is attached at once for who follows it here.
 func (r *Router) Heard(c feed.Change) {
+	if c.Status == plane.StatusStreaming { // opened there
+		r.cfg.Actors.Expect(c.ID)
+	}
 	r.watches.wake(c.ID)
 	if !c.Cancel {
 		return

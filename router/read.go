@@ -61,7 +61,7 @@ func (r *Router) over(c echo.Context, at sse.Position) (bool, error) {
 // next frame comes from, if that is a live one.
 type source interface {
 	Poll() (f plane.Frame, ok bool, more <-chan struct{})
-	Stream() *plane.Stream
+	Stream() *plane.Live
 	Close()
 }
 
@@ -103,7 +103,8 @@ func (r *Router) auto(c echo.Context, at sse.Position) (source, error) {
 }
 
 // autoSource is the live plane while it can serve the reader, and else the
-// durable one from where the reader is, until the stream is live here (again).
+// durable one from where the reader is, until the stream can be read live here
+// (again).
 type autoSource struct {
 	router *Router
 	id     string
@@ -148,8 +149,12 @@ func (a *autoSource) Poll() (f plane.Frame, ok bool, more <-chan struct{}) {
 			f, ok, more = a.live.Poll()
 		default:
 			f, ok, more = a.rest.Poll()
-			if !ok && more != nil && a.comeBack() {
-				continue
+			if !ok && more != nil {
+				back, later := a.comeBack()
+				if back {
+					continue
+				}
+				more = a.router.either(more, later)
 			}
 		}
 		switch {
@@ -158,6 +163,7 @@ func (a *autoSource) Poll() (f plane.Frame, ok bool, more <-chan struct{}) {
 		case a.live != nil && !isLive(f):
 			a.live.Close()
 			a.live, a.rest = nil, a.router.goOn(a.id, a.at)
+			a.comeBack() // its stream may be live elsewhere by now, or about to be
 			continue
 		case f.Kind == plane.KindOpen:
 			a.opened, a.told = true, min(a.told, f.From)
@@ -176,30 +182,44 @@ func (a *autoSource) Poll() (f plane.Frame, ok bool, more <-chan struct{}) {
 	}
 }
 
-func (a *autoSource) Stream() *plane.Stream {
+func (a *autoSource) Stream() *plane.Live {
 	if a.live == nil {
 		return nil
 	}
 	return a.live.Stream()
 }
 
-// comeBack leaves the durable plane, which has nothing new, for a stream that is
-// live here by now.
-func (a *autoSource) comeBack() bool {
-	s, ok := a.router.cfg.Actors.Stream(a.id)
-	if !ok || s.State().Over || s.Epoch() < a.at.Epoch {
-		return false
-	}
-	from := a.at.Offset
-	if s.Epoch() > a.at.Epoch {
-		from = 0
-	}
-	if !a.goLive(s.Join(from)) {
-		return false
+// comeBack leaves the durable plane, which has nothing new, for a stream that can be
+// read live here by now. If it is being found out whether one can, later tells when
+// that is known.
+func (a *autoSource) comeBack() (back bool, later <-chan struct{}) {
+	live, later := a.router.cfg.Actors.Rejoin(actor.Access{StreamID: a.id, From: a.at.Offset, Epoch: a.at.Epoch})
+	if live == nil || !a.goLive(live) {
+		return false, later
 	}
 	a.rest.Close()
 	a.rest = nil
-	return true
+	return true, nil
+}
+
+// either returns what is closed when more is, or later, which may be nil and is soon
+// closed in any case.
+func (r *Router) either(more, later <-chan struct{}) <-chan struct{} {
+	if later == nil {
+		return more
+	}
+	both := make(chan struct{})
+	r.serving.also()
+	go func() {
+		defer r.serving.leave()
+		defer close(both)
+		select {
+		case <-more:
+		case <-later:
+		case <-r.stop.Done():
+		}
+	}()
+	return both
 }
 
 func (a *autoSource) Close() {

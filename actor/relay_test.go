@@ -1,0 +1,298 @@
+package actor_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"rillkeep.dev/rillkeep/actor"
+	"rillkeep.dev/rillkeep/plane"
+)
+
+func TestAFullNodeAttachesNothingMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPair(t, func(c *actor.Config) { c.MaxMirrors = 2 })
+		cursors := map[string]*plane.Cursor{}
+		for _, id := range []string{"m1", "m2", "m3"} {
+			p.owner.open(id, "abc")
+			cursors[id] = p.join(t, id, 0)
+		}
+		for id, want := range map[string]string{"m1": "abc", "m2": "abc", "m3": ""} {
+			if text, last := drain(cursors[id]); text != want || want == "" && last.Kind != plane.KindAbsent {
+				t.Errorf("%s: read %q, %+v", id, text, last)
+			}
+		}
+		if text, _ := drain(p.join(t, "m1", 0)); text != "abc" { // what it has it serves
+			t.Errorf("read %q", text)
+		}
+	})
+}
+
+func TestTextOfOtherNodesIsCountedAndGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		budget := plane.NewBudget(100_000)
+		p := newPair(t, func(c *actor.Config) { c.Plane.Budget, c.AttachLinger = budget, -1 })
+		s := p.owner.open("m1", "")
+		slow, fast := p.join(t, "m1", 0), p.join(t, "m1", 0)
+		var got strings.Builder
+		for i := range 40 {
+			push(t, s, strings.Repeat("x", 10_000))
+			synctest.Wait()
+			text, last := drain(fast)
+			got.WriteString(text)
+			if last.Kind == plane.KindStale {
+				t.Fatalf("the reader at the tip read %+v after %d", last, i)
+			}
+			if used := budget.Used(); used > 250_000 {
+				t.Fatalf("%d bytes are used", used)
+			}
+		}
+		if got.Len() != 400_000 {
+			t.Errorf("read %d units", got.Len())
+		}
+		if _, last := drain(slow); last.Kind != plane.KindStale {
+			t.Errorf("who was behind read %+v", last)
+		}
+		late := p.join(t, "m1", 0)
+		if f, _, _ := late.Poll(); f.Kind != plane.KindStale && f.Kind != plane.KindAbsent {
+			t.Errorf("who came late read %+v", f)
+		}
+		fast.Close()
+		synctest.Wait()
+		if used := budget.Used(); used != 0 {
+			t.Errorf("%d bytes are used when nothing is attached", used)
+		}
+	})
+}
+
+func TestANodeFullOfTextAttachesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPair(t, func(c *actor.Config) {
+			c.Plane.Budget = plane.NewBudget(1)
+			apart(c)
+		})
+		p.edge.open("local", "abc")
+		p.owner.open("m1", "abc")
+		if _, last := drain(p.join(t, "m1", 0)); last.Kind != plane.KindAbsent {
+			t.Errorf("read %+v", last)
+		}
+		if c, later := p.edge.Rejoin(actor.Access{StreamID: "m1"}); c != nil || later != nil {
+			t.Error("rejoined")
+		}
+		p.wire.want(t, 0, 0)
+	})
+}
+
+// RE-08: a mirror keeps a bounded tail, and who is below it reads the durable plane.
+func TestAMirrorKeepsItsTail(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPair(t, func(c *actor.Config) { c.MirrorRetain = 1000 })
+		s := p.owner.open("m1", "")
+		c := p.join(t, "m1", 0)
+		text := strings.Repeat("0123456789", 1000)
+		for i := range 10 {
+			push(t, s, text[1000*i:1000*(i+1)])
+			synctest.Wait()
+		}
+		if _, last := drain(c); last.Kind != plane.KindStale || last.FloorSeq != 9000 {
+			t.Errorf("who was behind read %+v", last)
+		}
+		if got, _ := drain(p.join(t, "m1", 9000)); got != text[9000:] {
+			t.Errorf("read %d units of the tail", len(got))
+		}
+		if _, last := drain(p.join(t, "m1", 8999)); last.Kind != plane.KindStale {
+			t.Errorf("below the tail: read %+v", last)
+		}
+	})
+}
+
+// W49, RE-09.
+func TestACloseEndsReadersOfOtherNodesStreamsAndTheirSources(t *testing.T) {
+	for name, wait := range map[string]time.Duration{"while it is fed": 0, "while it is attached again": 100 * time.Millisecond} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := newPair(t, nil)
+				p.owner.open("m1", "abc")
+				c := p.join(t, "m1", 0)
+				if wait > 0 {
+					p.wire.set(func(w *wire) { w.down = true })
+					p.wire.cut()
+					time.Sleep(wait)
+				}
+				if err := p.edge.Close(t.Context()); err != nil {
+					t.Error(err)
+				}
+				if text, last := drain(c); text != "abc" || last.Kind != plane.KindAbsent {
+					t.Errorf("read %q, %+v", text, last)
+				}
+				if _, open := p.wire.attaches(); open != 0 {
+					t.Errorf("%d sources are open", open)
+				}
+			})
+		})
+	}
+}
+
+// W17: nobody waits for ever for an owner's store that hangs.
+func TestAReaderElsewhereGetsTheEndOfAStreamWhoseStoreHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPair(t, nil)
+		s := p.owner.open("m1", "abc")
+		c := p.join(t, "m1", 0)
+		p.owner.store.Hang(true)
+		if _, err := s.Close(t.Context()); !errors.Is(err, plane.ErrShort) {
+			t.Errorf("close answered %v", err)
+		}
+		synctest.Wait()
+		if text, last := drain(c); text != "abc" || last.Kind != plane.KindEnd || last.Status != plane.StatusInterrupted {
+			t.Errorf("read %q, %+v", text, last)
+		}
+	})
+}
+
+func TestAHookThatPanicsCostsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPair(t, func(c *actor.Config) { c.Relay.Failed = func(actor.Failure) { panic("hook threw") } })
+		s := p.owner.open("m1", "abc")
+		c := p.join(t, "m1", 0)
+		p.wire.cut()
+		synctest.Wait()
+		push(t, s, "def")
+		synctest.Wait()
+		if text, _ := drain(c); text != "abcdef" {
+			t.Errorf("read %q", text)
+		}
+		c.Close()
+	})
+}
+
+// takes is a relay that is given frames.
+type takes struct {
+	mu     sync.Mutex // guards below
+	frames []plane.Frame
+	calls  int
+	during func(ctx context.Context, call int) error
+}
+
+func (r *takes) publish(ctx context.Context, _ string, f plane.Frame) error {
+	r.mu.Lock()
+	r.calls++
+	call := r.calls
+	r.mu.Unlock()
+	if r.during != nil {
+		if err := r.during(ctx, call); err != nil {
+			return err
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.frames = append(r.frames, f)
+	return nil
+}
+
+// spliced is the text of chunks that leave no gap and do not overlap.
+func spliced(t *testing.T, frames []plane.Frame) (text string) {
+	t.Helper()
+	for _, f := range frames {
+		if f.Kind != plane.KindChunk {
+			continue
+		}
+		if f.From != plane.Units(text) {
+			t.Errorf("a chunk from %d after %d", f.From, plane.Units(text))
+		}
+		text += f.Text
+	}
+	return text
+}
+
+// W34, RE-10: in order, one at a time; what it is late for comes merged.
+func TestASlowPublishHoldsUpNobodyAndKeepsTheOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		relay := &takes{during: func(_ context.Context, call int) error {
+			time.Sleep(100 * time.Millisecond)
+			return nil
+		}}
+		h := newHost(t, func(c *actor.Config) { c.Relay = &actor.Relay{Publish: relay.publish} })
+		s := h.open("m1", "")
+		var want string
+		begin := time.Now()
+		for i := range 1000 {
+			push(t, s, fmt.Sprintf("%d ", i))
+			want += fmt.Sprintf("%d ", i)
+		}
+		if took := time.Since(begin); took != 0 {
+			t.Errorf("the producer waited %s", took)
+		}
+		if _, err := s.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if got := spliced(t, relay.frames); got != want {
+			t.Errorf("published %q", got)
+		}
+		if last := relay.frames[len(relay.frames)-1]; last.Kind != plane.KindEnd || relay.calls > 10 {
+			t.Errorf("%d calls, the last for %+v", relay.calls, last)
+		}
+		if _, last := h.read("m2", 0); last.Kind != plane.KindAbsent { // there is nothing to attach with
+			t.Errorf("read %+v", last)
+		}
+	})
+}
+
+func TestAPublishThatHangsOrFailsIsReportedAndCostsItsFrameAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		relay := &takes{during: func(ctx context.Context, call int) error {
+			switch call {
+			case 1:
+				<-ctx.Done()
+				return ctx.Err()
+			case 2:
+				panic("publish threw")
+			case 3:
+				return errors.New("publish rejected")
+			}
+			return nil
+		}}
+		var failures []error
+		h := newHost(t, func(c *actor.Config) {
+			c.Relay = &actor.Relay{Publish: relay.publish, Failed: func(f actor.Failure) { failures = append(failures, f.Err) }}
+		})
+		s := h.open("m1", "")
+		for _, text := range []string{"a", "b", "c", "d"} {
+			push(t, s, text)
+			time.Sleep(10 * time.Second)
+		}
+		synctest.Wait()
+		if len(failures) < 3 || !errors.Is(failures[0], context.DeadlineExceeded) {
+			t.Errorf("failures %v", failures)
+		}
+		if st := h.Stats(); st.PublishFailed != int64(len(failures)) {
+			t.Errorf("stats are %+v", st)
+		}
+		if !slices.ContainsFunc(relay.frames, func(f plane.Frame) bool { return f.Text == "d" }) {
+			t.Errorf("published %+v", relay.frames)
+		}
+		h.wantStored("m1", 4, plane.StatusStreaming)
+	})
+}
+
+// A close does not wait for what is published longer than its context.
+func TestACloseEndsAPublishThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		relay := &takes{during: func(ctx context.Context, _ int) error { <-ctx.Done(); return ctx.Err() }}
+		h := newHost(t, func(c *actor.Config) { c.Relay = &actor.Relay{Publish: relay.publish} })
+		h.open("m1", "abc")
+		synctest.Wait()
+		begin := time.Now()
+		if err := h.Close(t.Context()); err != nil || time.Since(begin) != 0 {
+			t.Errorf("close answered %v after %s", err, time.Since(begin))
+		}
+	})
+}
