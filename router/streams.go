@@ -205,13 +205,14 @@ func (r *Router) cancel(c echo.Context) error {
 	return c.JSON(http.StatusAccepted, sealed)
 }
 
-// stopHere asks the stream to stop that is live or lingering here, if one is.
+// stopHere asks the stream to stop that is live or lingering here, if one is. One
+// that goes to another node takes along only what the row says.
 func (r *Router) stopHere(id string) (*plane.Stream, bool) {
 	s, ok := r.cfg.Actors.Stream(id)
 	if ok {
 		s.Cancel()
 	}
-	return s, ok
+	return s, ok && !errors.Is(s.Refusal(), plane.ErrMoved)
 }
 
 // maxList bounds a page of a listing. The store is asked for one more, which

@@ -178,6 +178,7 @@ func (n *Node) compose(cfg Config, rows store.Store, token string) (err error) {
 	n.actors, err = actor.New(actor.Config{
 		Plane: plane.Config{
 			Store:  rows,
+			Texts:  store.Texts(rows),
 			Budget: text,
 			Policy: cfg.Policy,
 			Logger: n.log,
@@ -224,6 +225,9 @@ func (n *Node) hooks(m *router.Metrics) plane.Hooks {
 			}
 		},
 		Replaced: m.Replaced,
+		Moved: func(s *plane.Stream, m plane.Moved) {
+			n.log.Info("stream handed over", "streamId", s.ID(), "epoch", s.Epoch(), "seq", m.Row.Seq)
+		},
 		Ended: func(s *plane.Stream, end plane.Ending) {
 			m.Ended(end.Status)
 			n.log.Info("stream ended", "streamId", s.ID(), "epoch", s.Epoch(), "status", end.Status, "seq", end.Seq)
