@@ -44,14 +44,16 @@ func Adopt(ctx context.Context, cfg Config, id, node string) (*Stream, error) {
 	if err != nil {
 		return nil, fmt.Errorf("adopt stream: %w", err)
 	}
+	cancelled := row.Cancel
+	row.Cancel = false
 	s := newStream(&cfg, id, row)
 	s.durable, s.mark = row.Seq, row.Seq
 	if err := s.load(ctx); err != nil {
-		s.mu.Lock()
-		s.takeNoMore(ErrClosed)
 		s.forget()
-		s.mu.Unlock()
 		return nil, fmt.Errorf("adopt stream: read its text: %w", err)
+	}
+	if cancelled { // only a whole text may be sealed
+		s.Cancel()
 	}
 	return s, nil
 }

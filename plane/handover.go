@@ -142,7 +142,7 @@ func (s *Stream) disown(ctx context.Context, store Handover, m *move, flushed er
 func (s *Stream) runDisown(ctx context.Context, store Handover, m *move, left <-chan struct{}) {
 	var moved Moved
 	for n := 0; ; n++ {
-		row, err := s.attemptDisown(store)
+		row, err := s.attemptDisown(store, moved.Late)
 		switch {
 		case err == nil:
 			moved.Row = row
@@ -181,8 +181,9 @@ func undone(err error) bool {
 }
 
 // attemptDisown asks the store once, and on failure whether it was done all the
-// same. ErrFenced says that the row is another's.
-func (s *Stream) attemptDisown(store Handover) (Row, error) {
+// same. ErrFenced says that the row is another's. Only if a call had no answer, this
+// one or one before, can there be more text by now: of who has adopted the row.
+func (s *Stream) attemptDisown(store Handover, late bool) (Row, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.Policy.StoreTimeout)
 	defer cancel()
 	row, err := store.Disown(ctx, s.id, s.token)
@@ -196,7 +197,7 @@ func (s *Stream) attemptDisown(store Handover) (Row, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case row.Token != s.token && row.Epoch == s.epoch && row.Seq >= s.durable:
+	case row.Token != s.token && row.Epoch == s.epoch && (row.Seq == s.durable || row.Seq > s.durable && (late || err != nil)):
 		return row, nil // tokens change within an epoch only when an owner gives the row up
 	case row.Token != s.token || row.Status != StatusStreaming || row.Seq != s.durable:
 		return row, fmt.Errorf("%w: the row is %s at %d under token %q, ours is %q at %d",
