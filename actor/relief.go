@@ -59,7 +59,7 @@ func (y *System) relieve() (wait time.Duration) {
 	if wait > 0 {
 		return wait
 	}
-	for _, s := range y.streams() {
+	for _, s := range y.Streams() {
 		s.Trim()
 	}
 	for _, m := range y.mirrors() {

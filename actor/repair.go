@@ -42,24 +42,26 @@ func (y *System) resealLater(a *activation, s *plane.Stream, delay time.Duration
 	})
 }
 
-// The statement of an open that failed without an answer may still be on its way
+// The statement of an open or an adoption that failed without an answer may still be on its way
 // to the database, and make its claim long after a look found none.
 const (
 	lateness = time.Minute // how long after its deadline
-	maxLate  = 4096        // how many are waited for; of others the first look is the last
+	maxLate  = 4096        // how many opens and adoptions are waited for; of others the first look is the last
 )
 
-// unanswered is the claim of an open that failed without an answer.
+// unanswered is the claim of an open, or the adoption of a stream, that failed
+// without an answer.
 type unanswered struct {
-	claim plane.Claim
-	until time.Time // then a claim that is not there never will be
+	claim   plane.Claim
+	adopted bool
+	until   time.Time // then a claim that is not there never will be
 }
 
-// giveBack gives back the claim of an open that failed without an answer, unless
-// the name is opened again, which takes the claim over.
-func (y *System) giveBack(claim plane.Claim) {
+// giveBack gives back what was claimed without an answer, unless the name is
+// opened or adopted again, which takes the claim over.
+func (y *System) giveBack(u unanswered) {
 	deadline := cmp.Or(y.cfg.Plane.Policy, plane.DefaultPolicy()).StoreTimeout
-	u := unanswered{plane.Claim{ID: claim.ID, Node: claim.Node}, time.Now().Add(deadline + lateness)}
+	u.until = time.Now().Add(deadline + lateness)
 	if y.unanswered.Add(1) > maxLate {
 		u.until = time.Now()
 	}
@@ -79,14 +81,24 @@ func (y *System) giveBackLater(u unanswered, delay time.Duration) {
 // tryGiveBack reports whether nothing is left to do.
 func (y *System) tryGiveBack(u unanswered) bool {
 	late := !time.Now().Before(u.until)
-	a, err := y.reserve(u.claim.ID, false)
+	y.mu.Lock()
+	a, err := y.reserve(u.claim.ID, false, false)
+	y.mu.Unlock()
 	if err != nil {
 		return !errors.Is(err, plane.ErrFull)
 	}
 	defer y.opening.Done()
-	settled, err := plane.GiveBack(context.Background(), y.cfg.Plane, u.claim)
+	var settled bool
+	if u.adopted {
+		settled, err = plane.PutBack(context.Background(), y.cfg.Plane, u.claim.ID, u.claim.Node)
+	} else {
+		settled, err = plane.GiveBack(context.Background(), y.cfg.Plane, u.claim)
+	}
 	y.mu.Lock()
 	defer y.mu.Unlock()
+	if u.adopted && err != nil {
+		y.keepAway(u.claim.ID)
+	}
 	delete(y.active, u.claim.ID)
 	y.live--
 	close(a.decided)

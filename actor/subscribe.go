@@ -41,7 +41,7 @@ func (y *System) serve(access Access) *plane.Cursor {
 	switch a := y.active[access.StreamID]; {
 	case a != nil && a.stream != nil:
 		return join(a.stream, access)
-	case a == nil && !y.relays():
+	case a == nil && (!y.relays() || access.Here):
 		return plane.Absent()
 	}
 	return nil
@@ -65,13 +65,16 @@ func (y *System) place(ctx context.Context, limit <-chan time.Time, access Acces
 		switch {
 		case a.stream != nil:
 			return join(a.stream, access), nil
-		case y.relays(): // another's, perhaps
+		case y.relays() && !access.Here: // another's, perhaps
 			return nil, nil
 		default:
 			return plane.Absent(), nil
 		}
 	}
-	l := y.link(access)
+	var l *link
+	if !access.Here {
+		l = y.link(access)
+	}
 	if l == nil {
 		y.mu.Unlock()
 		return plane.Absent(), nil

@@ -65,6 +65,7 @@ type Access struct {
 	StreamID  string
 	From      int64 // the offset to read from
 	Epoch     int64 // the epoch in which From was given out; 0 is not known
+	Here      bool  // only what is hosted here will do: another node asks
 }
 
 // System holds a node's activations. Its methods are safe for concurrent use.
@@ -87,9 +88,10 @@ type System struct {
 
 	mu        sync.Mutex // guards below
 	active    map[string]*activation
-	live      int       // activations whose stream is being opened or has not ended
-	lingering list.List // lingerers, in the order in which they ended
-	trimmed   time.Time // when relief last looked at all live streams
+	left      map[string]*time.Timer // what is not to come back yet, by id
+	live      int                    // activations whose stream is being opened or has not ended
+	lingering list.List              // lingerers, in the order in which they ended
+	trimmed   time.Time              // when relief last looked at all live streams
 	links     map[string]*link
 	rests     map[string]*pause // of streams that could not be attached just now
 }
@@ -131,7 +133,8 @@ func New(cfg Config) (*System, error) {
 		return nil, err
 	}
 	y := &System{
-		active: make(map[string]*activation), links: make(map[string]*link), rests: make(map[string]*pause),
+		active: make(map[string]*activation), left: make(map[string]*time.Timer),
+		links: make(map[string]*link), rests: make(map[string]*pause),
 		log: cmp.Or(cfg.Plane.Logger, slog.New(slog.DiscardHandler)),
 	}
 	y.draining, y.drain = context.WithCancel(context.Background())
@@ -141,6 +144,13 @@ func New(cfg Config) (*System, error) {
 		y.ended(s, end)
 		if told != nil {
 			told(s, end)
+		}
+	}
+	moved := cfg.Plane.Hooks.Moved
+	cfg.Plane.Hooks.Moved = func(s *plane.Stream, m plane.Moved) {
+		y.moved(s, m)
+		if moved != nil {
+			moved(s, m)
 		}
 	}
 	exceeded := cfg.Plane.Hooks.Exceeded
@@ -161,8 +171,29 @@ func New(cfg Config) (*System, error) {
 // plane.ErrDraining.
 func (y *System) Open(ctx context.Context, claim plane.Claim) (*plane.Stream, error) {
 	claim.Node = y.cfg.Node
+	return y.activate(ctx, claim.ID, way{
+		open: func(ctx context.Context) (*plane.Stream, error) { return plane.Open(ctx, y.cfg.Plane, claim) },
+		undo: func(ctx context.Context, s *plane.Stream) error { _, err := s.Interrupt(ctx); return err },
+		lost: func() { y.giveBack(unanswered{claim: plane.Claim{ID: claim.ID, Node: claim.Node}}) },
+	})
+}
+
+// way is how a stream becomes live here.
+type way struct {
+	adopts bool
+
+	open func(context.Context) (*plane.Stream, error)
+	undo func(context.Context, *plane.Stream) error // gives back what was won, and nobody will serve
+	lost func()                                     // sees to what failed, and may have been won all the same
+}
+
+// activate makes a stream live here, unless a drain overtakes it.
+func (y *System) activate(ctx context.Context, id string, w way) (*plane.Stream, error) {
 	y.relieve()
-	a, err := y.reserve(claim.ID, y.cfg.Plane.Budget.Exceeded())
+	full := y.cfg.Plane.Budget.Exceeded()
+	y.mu.Lock()
+	a, err := y.reserve(id, full, w.adopts)
+	y.mu.Unlock()
 	if err != nil {
 		return nil, err
 	}
@@ -170,27 +201,26 @@ func (y *System) Open(ctx context.Context, claim plane.Claim) (*plane.Stream, er
 	opening, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(y.draining, cancel)()
-	stream, err := plane.Open(opening, y.cfg.Plane, claim)
+	stream, err := w.open(opening)
 
 	y.mu.Lock()
 	overtaken := y.draining.Err() != nil
 	if err == nil && !overtaken {
 		a.stream = stream
-		y.hosted(claim.ID)
+		y.hosted(id)
 	} else {
-		delete(y.active, claim.ID)
+		delete(y.active, id)
 		y.live--
 	}
 	close(a.decided)
 	y.mu.Unlock()
 
-	if err != nil && !plane.Refused(err) {
-		y.giveBack(claim)
+	if err != nil && !plane.Refused(err) && !errors.Is(err, errors.ErrUnsupported) {
+		w.lost()
 	}
 	switch {
-	case overtaken && err == nil: // won, but nobody will serve it: give it back
-		_, err = stream.Interrupt(context.WithoutCancel(ctx))
-		return nil, errors.Join(plane.ErrDraining, err)
+	case overtaken && err == nil:
+		return nil, errors.Join(plane.ErrDraining, w.undo(context.WithoutCancel(ctx), stream))
 	case overtaken:
 		return nil, errors.Join(plane.ErrDraining, err)
 	case err == nil:
@@ -199,15 +229,16 @@ func (y *System) Open(ctx context.Context, claim plane.Claim) (*plane.Stream, er
 	return stream, err
 }
 
-// reserve takes the name for an open, unless the node is full.
-func (y *System) reserve(id string, full bool) (*activation, error) {
-	y.mu.Lock()
-	defer y.mu.Unlock()
+// reserve takes the name for a stream that is to be live, unless the node is full.
+// y.mu is held.
+func (y *System) reserve(id string, full, adopts bool) (*activation, error) {
 	switch {
 	case y.draining.Err() != nil:
 		return nil, plane.ErrDraining
 	case y.active[id] != nil:
 		return nil, plane.ErrOpenHere
+	case adopts && y.left[id] != nil:
+		return nil, plane.ErrMoved
 	case full, len(y.active) >= y.cfg.MaxStreams:
 		return nil, plane.ErrFull
 	}
@@ -268,15 +299,15 @@ func (y *System) Counts() (live, lingering int) {
 	return y.live, len(y.active) - y.live
 }
 
-// Draining reports whether Drain was called.
+// Draining reports whether Shut, Drain or Close was called.
 func (y *System) Draining() bool { return y.draining.Err() != nil }
 
-// Drain refuses new opens, ends those being decided, and seals every live
+// Drain shuts the system and seals every live
 // stream interrupted, with all that was produced. It reports the streams whose
 // end did not reach the store, and those that ctx left no time for. What other
 // nodes host is read on, until Close.
 func (y *System) Drain(ctx context.Context) error {
-	undecided := y.shut(ctx)
+	undecided := y.Shut(ctx)
 	return errors.Join(undecided, y.each(func(s *plane.Stream) error {
 		if _, err := s.Interrupt(ctx); err != nil {
 			return fmt.Errorf("drain %q: %w", s.ID(), err)
@@ -289,7 +320,7 @@ func (y *System) Drain(ctx context.Context) error {
 // It returns when no store call runs any longer, nor anything of the relay, or ctx
 // is done.
 func (y *System) Close(ctx context.Context) error {
-	undecided := y.shut(ctx)
+	undecided := y.Shut(ctx)
 	detached := y.detach(ctx)
 	err := errors.Join(undecided, detached, y.each(func(s *plane.Stream) error { return s.Abandon(ctx) }))
 	y.mu.Lock()
@@ -307,9 +338,10 @@ func (y *System) Close(ctx context.Context) error {
 	return err
 }
 
-// shut refuses new opens and ends those being decided. It returns when they
-// are, which is soon, or ctx is done.
-func (y *System) shut(ctx context.Context) error {
+// Shut refuses new opens and adoptions, and ends those being decided. It returns
+// when they are, which is soon, or ctx is done. It is the first half of a Drain:
+// between the two, streams can be handed over.
+func (y *System) Shut(ctx context.Context) error {
 	y.mu.Lock()
 	y.drain()
 	y.mu.Unlock()
@@ -329,7 +361,7 @@ const atOnce = 64
 // each calls do for all streams that are live or linger, and returns what went
 // wrong.
 func (y *System) each(do func(*plane.Stream) error) error {
-	streams := y.streams()
+	streams := y.Streams()
 	errs := make([]error, len(streams))
 	var calls errgroup.Group
 	calls.SetLimit(atOnce)
@@ -343,8 +375,8 @@ func (y *System) each(do func(*plane.Stream) error) error {
 	return errors.Join(errs...)
 }
 
-// streams returns all that are live or linger.
-func (y *System) streams() []*plane.Stream {
+// Streams returns all that are live or linger.
+func (y *System) Streams() []*plane.Stream {
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	streams := make([]*plane.Stream, 0, len(y.active))

@@ -40,7 +40,7 @@ func (s *Stream) cancel() {
 func (s *Stream) sealCancelled() {
 	s.mu.Lock()
 	defer s.unlock()
-	if s.ending == nil && s.over == nil {
+	if s.ending == nil && s.over == nil && s.move == nil {
 		s.beginSeal(Ending{Status: StatusComplete})
 	}
 }

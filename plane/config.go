@@ -22,6 +22,10 @@ type Config struct {
 	// (callback mode).
 	Commit CommitFunc
 
+	// Texts reads durable text back, for streams that are adopted. Without it, or
+	// if the Store is no Handover, Adopt answers errors.ErrUnsupported.
+	Texts Texts
+
 	// Retain, in callback mode only, is how many durable units stay in memory;
 	// nil means DefaultRetain. A reader that joins below gets stale.
 	Retain *int64
@@ -45,6 +49,10 @@ type Hooks struct {
 
 	// Exceeded is told after each push while the Budget is exceeded.
 	Exceeded func()
+
+	// Moved is told once, when the stream is another node's to adopt, before its
+	// readers are.
+	Moved func(s *Stream, m Moved)
 
 	// Ended is told once, when the stream has ended for its readers.
 	Ended func(s *Stream, end Ending)

@@ -23,6 +23,10 @@ var (
 	ErrGap      = errors.New("append starts past the end of the text")
 	ErrConflict = errors.New("append overlaps other text")
 	ErrCut      = errors.New("append with an offset ends inside a character")
+	// ErrMoved says that the stream goes to another node, or has gone: try again,
+	// there. It comes as an OffsetError: a half of a pair that was received, and waits
+	// for the other one, does not go along.
+	ErrMoved = errors.New("stream moves to another node")
 	// ErrCancelled is why a pump's context ends when its stream was asked to stop.
 	ErrCancelled = errors.New("stream was asked to stop")
 	ErrTooLong   = errors.New("stream would grow past its limit")
@@ -69,15 +73,18 @@ func (e *ShortError) Is(target error) bool { return target == ErrShort }
 // Unwrap gives what the store said last.
 func (e *ShortError) Unwrap() error { return e.Cause }
 
-// OffsetError is an ErrGap or an ErrConflict with the offset that the producer
-// should append at next.
+// OffsetError is an ErrGap, an ErrConflict or an ErrMoved with the offset that the
+// producer should append at next.
 type OffsetError struct {
-	Kind error // ErrGap or ErrConflict
+	Kind error // ErrGap, ErrConflict or ErrMoved
 	From int64 // where the refused append started
 	Want int64 // where the next one should start
 }
 
 func (e *OffsetError) Error() string {
+	if e.Kind == ErrMoved {
+		return fmt.Sprintf("%v: the text that goes along ends at %d", e.Kind, e.Want)
+	}
 	return fmt.Sprintf("%v: append at %d, the text ends at %d", e.Kind, e.From, e.Want)
 }
 

@@ -9,7 +9,7 @@ import "context"
 // than its Units while the Budget is exceeded.
 //
 // It answers ErrClosed once a seal was asked for, ErrFenced once another owns
-// the stream, and ErrTooLong, taking nothing, if the stream would grow past the
+// the stream, ErrMoved while it is handed over and after that, and ErrTooLong, taking nothing, if the stream would grow past the
 // policy's MaxUnits.
 func (s *Stream) Push(ctx context.Context, delta string) error {
 	if delta == "" {
@@ -62,8 +62,7 @@ func (s *Stream) pushAt(ctx context.Context, from int64, delta string) (next int
 func (s *Stream) admit(ctx context.Context) error {
 	for {
 		s.mu.Lock()
-		if s.over != nil {
-			err := s.over
+		if err := s.refusal(); err != nil {
 			s.mu.Unlock()
 			return err
 		}

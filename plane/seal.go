@@ -28,7 +28,8 @@ type ending struct {
 
 // Close seals the stream: cancelled if it was asked to stop, else complete. The
 // first of Close, Fail and Interrupt decides; every later call answers the
-// same, once it is known. ctx bounds the wait, not the seal.
+// same, once it is known. ctx bounds the wait, not the seal. While the stream is
+// handed over they wait for how that goes, and answer ErrMoved if it goes well.
 //
 // If the seal can't reach the store (a row that somebody else has locked is waited
 // for, see Policy.SealPatience), the error is a ShortError, and readers are
@@ -50,9 +51,11 @@ func (s *Stream) Interrupt(ctx context.Context) (Ending, error) {
 }
 
 func (s *Stream) seal(ctx context.Context, wanted Ending) (Ending, error) {
-	s.mu.Lock()
+	if err := s.awaitMove(ctx); err != nil {
+		return Ending{}, fmt.Errorf("seal stream: %w", err)
+	}
 	if s.ending == nil {
-		if s.over != nil { // fenced, or abandoned
+		if s.over != nil { // fenced, abandoned, or another node's
 			defer s.mu.Unlock()
 			return Ending{Status: StatusInterrupted, Seq: s.durable}, s.over
 		}
@@ -300,6 +303,7 @@ func (s *Stream) Abandon(ctx context.Context) error {
 		close(e.left)
 		e.left = nil
 	}
+	s.leaveMove()
 	s.terminate(Frame{Kind: KindAbsent})
 	s.answer(s.text.end(), ErrClosed)
 	s.unlock()

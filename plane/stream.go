@@ -42,7 +42,8 @@ type Stream struct {
 	grace    *time.Timer // seals a cancelled stream; nil if it was not asked to stop
 
 	ending *ending // the seal that was asked for first
-	over   error   // why the stream takes no more: ErrClosed or ErrFenced
+	over   error   // why the stream takes no more: ErrClosed, ErrFenced or ErrMoved
+	move   *move   // the hand-over under way, or that was
 }
 
 // Open claims a stream in the store and returns it live. Refusals are this
@@ -111,10 +112,10 @@ func newStream(cfg *Config, id string, row Row) *Stream {
 	return s
 }
 
-// Refused reports whether err is an answer of an open, not a failure: asking again cannot
-// help.
+// Refused reports whether err is an answer of an open or an adoption, not a failure:
+// asking again cannot help.
 func Refused(err error) bool {
-	for _, final := range []error{ErrNotFound, ErrExists, ErrNullLength, ErrHeld, ErrLostRace, ErrFenced} {
+	for _, final := range []error{ErrNotFound, ErrExists, ErrNullLength, ErrHeld, ErrLostRace, ErrFenced, ErrClosed} {
 		if errors.Is(err, final) {
 			return true
 		}
@@ -149,7 +150,7 @@ func (s *Stream) state() State {
 	switch {
 	case s.end != nil && s.end.Kind == KindEnd:
 		st.Status, st.Error = s.end.Status, s.end.Error
-	case s.end != nil:
+	case s.end != nil && !errors.Is(s.over, ErrMoved):
 		st.Status = StatusInterrupted
 	}
 	return st

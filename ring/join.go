@@ -38,10 +38,14 @@ func (r *Ring) enter(ctx context.Context) error {
 	return r.claim(ctx)
 }
 
+// firstRejoin is the first pause between attempts to join, which grows to
+// RejoinInterval: nodes that start together find each other in a moment.
+const firstRejoin = 500 * time.Millisecond
+
 // rejoin asks who is missing, for ever.
 func (r *Ring) rejoin() {
-	for {
-		interval := time.Duration(float64(r.cfg.RejoinInterval) * (0.7 + 0.6*rand.Float64()))
+	for every := min(firstRejoin, r.cfg.RejoinInterval); ; every = min(2*every, r.cfg.RejoinInterval) {
+		interval := time.Duration(float64(every) * (0.7 + 0.6*rand.Float64()))
 		if pause(r.life, interval) != nil {
 			return
 		}

@@ -96,8 +96,8 @@ func (r *Router) attached(c echo.Context) error {
 	if c.Request().Header.Get(echo.HeaderAccept) == typeJSON {
 		return r.snapshot(c)
 	}
-	cursor, err := r.cfg.Actors.SubscribeHere(c.Request().Context(), actor.Access{
-		Principal: auth.AllowAll(), StreamID: streamID(c), From: at.Offset, Epoch: at.Epoch,
+	cursor, err := r.cfg.Actors.Subscribe(c.Request().Context(), actor.Access{
+		Principal: c.Get(grantKey), StreamID: streamID(c), From: at.Offset, Epoch: at.Epoch, Here: true,
 	})
 	if err != nil {
 		return err

@@ -31,7 +31,7 @@ func (r *Router) ready(c echo.Context) error {
 
 // unready is why the node should not be sent requests; "" if it should.
 func (r *Router) unready(ctx context.Context) string {
-	if r.leaving.Load() || r.cfg.Actors.Draining() {
+	if r.cfg.Actors.Draining() {
 		return "draining"
 	}
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)

@@ -34,10 +34,11 @@ func (r *Router) pump(c echo.Context) error {
 		return err
 	case s.IsCancelled():
 		return plane.ErrCancelled
-	case s.State().Over:
-		return plane.ErrClosed
 	case !given:
 		from = s.State().Received
+	}
+	if err := s.Refusal(); err != nil {
+		return err
 	}
 	format := upstream.NDJSON
 	if kind == typeText {

@@ -104,7 +104,6 @@ type Router struct {
 	crews   crews           // of readers at the tip
 	watches watches         // of readers that follow durable text
 	places  places          // where streams are, by their rows
-	leaving atomic.Bool     // streams are opened elsewhere from now on
 	deaf    atomic.Bool     // changes made elsewhere are not heard
 	stop    context.Context // done when readers are to end
 	end     context.CancelFunc
@@ -166,10 +165,6 @@ func (r *Router) routes() {
 
 // ServeHTTP implements http.Handler.
 func (r *Router) ServeHTTP(w http.ResponseWriter, req *http.Request) { r.echo.ServeHTTP(w, req) }
-
-// Leave says that the node is going to hand its streams over: it opens no more, and
-// is not ready.
-func (r *Router) Leave() { r.leaving.Store(true) }
 
 // Wait returns when nothing runs: no request, no reader's connection (which may
 // not be the HTTP server's to end any more), no sample; or ctx is done.

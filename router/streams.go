@@ -48,9 +48,6 @@ func (r *Router) open(c echo.Context) error {
 
 // openStream makes a stream live here.
 func (r *Router) openStream(ctx context.Context, claim plane.Claim) (*plane.Stream, error) {
-	if r.leaving.Load() {
-		return nil, plane.ErrDraining
-	}
 	s, err := r.cfg.Actors.Open(ctx, claim)
 	switch {
 	case err == nil:
@@ -233,7 +230,8 @@ func (r *Router) cancelAt(c echo.Context, row plane.Row) {
 }
 
 // stopHere asks the stream to stop that is live or lingering here, if one is, and
-// answers how it was.
+// answers how it was. One that goes to another node takes along only what the row
+// says.
 func (r *Router) stopHere(id string) (plane.State, bool) {
 	s, ok := r.cfg.Actors.Stream(id)
 	if !ok {
@@ -241,7 +239,7 @@ func (r *Router) stopHere(id string) (plane.State, bool) {
 	}
 	st := s.State()
 	s.Cancel()
-	return st, true
+	return st, !errors.Is(s.Refusal(), plane.ErrMoved)
 }
 
 // maxList bounds a page of a listing. The store is asked for one more, which

@@ -45,7 +45,8 @@ type Shared interface {
 
 	// Sweep seals orphans as interrupted, with the text that is durable: streaming
 	// rows whose owner's lease ran out longer than grace ago, or that have not
-	// changed for grace and whose owner has no lease; where rows don't say when they
+	// changed for grace and whose owner has no lease, or that were disowned longer
+	// than grace ago; where rows don't say when they
 	// changed, it is since a sweep noticed the lack that counts. It answers how many:
 	// none unless node, who asks, has a lease that had no gap for its time. When the
 	// database's clock steps forward, all leases are over until they are renewed.

@@ -47,12 +47,13 @@ var (
 // running: of the two at most one takes effect, and the answer is the row that
 // this leaves. A repeated Append or Seal adds nothing, and its answer shows
 // whether the first one did; a repeated Open answers its own claim as long as
-// the stream is empty; Cancel and Interrupt find done what they did. What a
-// repeat cannot mend is a refusal of package plane, plane.ErrBroken, a
+// the stream is empty; Cancel, Interrupt, Disown and Adopt find done what they
+// did. What a repeat cannot mend is a refusal of package plane, plane.ErrBroken, a
 // plane.HoleError, text that does not span its offsets, a name or a status that
 // is none, and a closed store.
 type Store interface {
 	plane.Store
+	plane.Handover
 
 	// Cancel sets the cancel flag of a stream that has not ended, and answers
 	// the row as it is then. The flag of one that has ended stays as it is.
@@ -78,7 +79,8 @@ type Store interface {
 	// streaming row whose owner token names node with an incarnation other than
 	// the one given: what an earlier run of a node left when it died. It answers
 	// how many; rows that could not be sealed, or are locked, are skipped and make
-	// the error. A text with a hole stays in its pieces.
+	// the error. A text with a hole stays in its pieces. Rows that were disowned are
+	// nobody's.
 	//
 	// In a database that several nodes share the store holds the node's name from
 	// the first call on until it is closed. ErrNameInUse if another store does:

@@ -79,7 +79,8 @@ func (c *Client) Open(ctx context.Context, id string, body wire.Open) (opened wi
 // Append adds delta at offset from. Text that is there already is absorbed; a
 // plane.ErrGap or plane.ErrConflict says in wire.Error's Want where to go on.
 // plane.ErrClosed, plane.ErrCancelled and plane.ErrFenced say that the stream
-// takes no more. A delta of about a megabyte is wire.ErrTooLarge: see Pump.
+// takes no more, and plane.ErrMoved that another node soon takes it, from Want
+// on. A delta of about a megabyte is wire.ErrTooLarge: see Pump.
 func (c *Client) Append(ctx context.Context, id string, from int64, delta string) (ack wire.Ack, err error) {
 	u := c.stream(id, "append")
 	u.RawQuery = url.Values{"from": {strconv.FormatInt(from, 10)}}.Encode()

@@ -9,11 +9,9 @@ import (
 	"net"
 	"net/http"
 	"runtime/debug"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/hashicorp/memberlist"
 
@@ -234,8 +232,8 @@ func (m *member) watch(ctx context.Context) {
 	for {
 		changed := m.ring.Changed()
 		now := map[string]bool{}
-		for name := range m.ring.View().Members {
-			now[name] = true
+		for _, at := range m.ring.View().Members() {
+			now[at.Name] = true
 		}
 		for name := range known {
 			if !now[name] {
@@ -255,19 +253,19 @@ func (m *member) watch(ctx context.Context) {
 func (m *member) Self() string { return m.self }
 
 func (m *member) Owner(id string) string {
-	name, _ := m.ring.View().Table.Owner(id)
+	name, _ := m.ring.View().Owner(id)
 	return name
 }
 
 func (m *member) Has(name string) bool {
-	_, ok := m.ring.View().Members[name]
+	_, ok := m.ring.View().Member(name)
 	return ok
 }
 
-func (m *member) Digest() string { return strconv.FormatUint(m.ring.View().Table.Digest(), 16) }
+func (m *member) Digest() string { return strconv.FormatUint(m.ring.View().Digest(), 16) }
 
 func (m *member) Do(ctx context.Context, name string, req *http.Request) (*http.Response, error) {
-	to, ok := m.ring.View().Members[name]
+	to, ok := m.ring.View().Member(name)
 	if !ok {
 		return nil, fmt.Errorf("%w: %s is not a member", peer.ErrUnreachable, name)
 	}
@@ -278,14 +276,13 @@ func (m *member) Do(ctx context.Context, name string, req *http.Request) (*http.
 // say of themselves.
 func (m *member) Describe(ctx context.Context) wire.Cluster {
 	view := m.ring.View()
-	c := wire.Cluster{Self: m.self, Ring: m.Digest(), Members: make([]wire.Member, 0, len(view.Members))}
-	for _, at := range view.Members {
+	c := wire.Cluster{Self: m.self, Ring: m.Digest()}
+	for _, at := range view.Members() {
 		c.Members = append(c.Members, wire.Member{
 			Name: at.Name, Node: at.Node, State: at.State.String(), Version: at.Version,
-			URL: "http://" + at.HTTPAddr, Share: view.Table.Share(at.Name),
+			URL: "http://" + at.HTTPAddr, Share: view.Share(at.Name),
 		})
 	}
-	slices.SortFunc(c.Members, func(a, b wire.Member) int { return strings.Compare(a.Name, b.Name) })
 	var asked sync.WaitGroup
 	for i := range c.Members {
 		asked.Go(func() { c.Members[i].NodeCounts = m.counts(ctx, c.Members[i].Name) })
@@ -321,12 +318,12 @@ func (m *member) gossipAddr() string {
 	if m == nil {
 		return ""
 	}
-	return m.ring.View().Members[m.self].GossipAddr
+	return m.ring.Addr()
 }
 
 // close ends what the node is to the others. A node that has not left first is to
 // them one that died.
-func (m *member) close(ctx context.Context) error {
+func (m *member) close() error {
 	if m == nil {
 		return nil
 	}
@@ -337,7 +334,7 @@ func (m *member) close(ctx context.Context) error {
 	}
 	errs = append(errs, m.client.Close(), m.server.Close())
 	if m.ring != nil {
-		errs = append(errs, m.ring.Close(ctx))
+		errs = append(errs, m.ring.Close())
 	}
 	return errors.Join(errs...)
 }

@@ -38,7 +38,9 @@ func (n *Node) handOver(ctx context.Context) {
 	if n.member == nil {
 		return
 	}
-	n.router.Leave()
+	if err := n.actors.Shut(ctx); err != nil {
+		n.log.Warn("opens are still being decided", "error", err)
+	}
 	if err := n.member.ring.SetState(ctx, ring.Draining); err != nil {
 		n.log.Warn("could not tell the other nodes of the drain", "error", err)
 	}
@@ -48,7 +50,7 @@ func (n *Node) handOver(ctx context.Context) {
 	}
 	moved, left := 0, 0
 	for range maxPasses {
-		ids := n.actors.Live()
+		ids := n.live()
 		if len(ids) == 0 || ctx.Err() != nil {
 			break
 		}
@@ -80,6 +82,17 @@ func (n *Node) handOver(ctx context.Context) {
 	n.log.Info("handed over", "streams", moved, "left", left)
 }
 
+// live are the streams that are to be handed over.
+func (n *Node) live() []string {
+	var ids []string
+	for _, s := range n.actors.Streams() {
+		if s.Refusal() == nil {
+			ids = append(ids, s.ID())
+		}
+	}
+	return ids
+}
+
 // errNoTaker says that no other node can take a stream.
 var errNoTaker = errors.New("no other node takes it")
 
@@ -101,9 +114,8 @@ func (n *Node) move(ctx context.Context, id string) error {
 		}
 		errs = append(errs, err)
 	}
-	if _, err := n.actors.Adopt(ctx, id); err != nil { // somebody has it after all, or the sweeper will
-		errs = append(errs, err)
-	}
+	// Its row is nobody's now, with all that was produced: the sweeper's, unless one
+	// of them has taken it without our hearing of it.
 	return fmt.Errorf("%w: %w", errNoTaker, errors.Join(errs...))
 }
 
@@ -113,7 +125,7 @@ func (m *member) takers(id string) []string {
 	if owner := m.Owner(id); owner != "" && owner != m.self {
 		takers = append(takers, owner)
 	}
-	for _, name := range m.ring.View().Table.Names() {
+	for _, name := range m.ring.View().Names() {
 		if name != m.self && (len(takers) == 0 || name != takers[0]) {
 			takers = append(takers, name)
 		}

@@ -134,7 +134,7 @@ func Open(ctx context.Context, cfg Config) (_ *Node, err error) {
 			_ = n.server.Close()
 			n.stop()
 			_ = n.serving.Wait()
-			n.member.close(context.WithoutCancel(ctx))
+			_ = n.member.close()
 			if n.store != nil {
 				ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeGrace)
 				defer cancel()
@@ -190,6 +190,7 @@ func (n *Node) compose(cfg Config, rows store.Store, token string) (err error) {
 	n.actors, err = actor.New(actor.Config{
 		Plane: plane.Config{
 			Store:  rows,
+			Texts:  store.Texts(rows),
 			Budget: text,
 			Policy: cfg.Policy,
 			Logger: n.log,
@@ -238,6 +239,9 @@ func (n *Node) hooks(m *router.Metrics) plane.Hooks {
 			}
 		},
 		Replaced: m.Replaced,
+		Moved: func(s *plane.Stream, m plane.Moved) {
+			n.log.Info("stream handed over", "streamId", s.ID(), "epoch", s.Epoch(), "seq", m.Row.Seq)
+		},
 		Ended: func(s *plane.Stream, end plane.Ending) {
 			m.Ended(end.Status)
 			n.log.Info("stream ended", "streamId", s.ID(), "epoch", s.Epoch(), "status", end.Status, "seq", end.Seq)
@@ -320,7 +324,7 @@ func (n *Node) close(ctx context.Context, endLease func(context.Context)) error 
 	defer cancel()
 	n.stop()
 	closed := n.server.Close()
-	ended := errors.Join(n.actors.Close(work), n.router.Close(work), n.member.close(work))
+	ended := errors.Join(n.actors.Close(work), n.router.Close(work), n.member.close())
 	n.news.close() // with what the last streams had to tell
 	err := errors.Join(closed, ended, n.serving.Wait())
 	endLease(ctx) // nothing is written any more

@@ -514,4 +514,3 @@ func TestAConnectionThatDiedAtRestIsReplacedUnnoticed(t *testing.T) {
 		}
 	})
 }
-

@@ -37,6 +37,7 @@ var codes = []struct {
 	{plane.ErrNotFound, http.StatusNotFound, "not_found"},
 	{ErrNoRoute, http.StatusNotFound, "no_route"},
 	{ErrMethod, http.StatusMethodNotAllowed, "method"},
+	{plane.ErrMoved, http.StatusServiceUnavailable, "moved"},
 	{plane.ErrDraining, http.StatusServiceUnavailable, "draining"},
 	{plane.ErrExists, http.StatusConflict, "exists"},
 	{plane.ErrOpenHere, http.StatusConflict, "open_here"},
@@ -63,7 +64,7 @@ type Error struct {
 	Status  int    `json:"-"`
 	Code    string `json:"code"`
 	Message string `json:"message"`
-	Want    *int64 `json:"want,omitempty"` // gap, conflict: where the next append starts
+	Want    *int64 `json:"want,omitempty"` // gap, conflict, moved: where the next append starts
 
 	err error
 }

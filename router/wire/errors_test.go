@@ -14,7 +14,7 @@ import (
 // sentinels are all that an answer can stand for.
 var sentinels = []error{
 	plane.ErrNotFound, plane.ErrExists, plane.ErrNullLength, plane.ErrHeld, plane.ErrLostRace, plane.ErrOpenHere,
-	plane.ErrDraining, plane.ErrFull, plane.ErrClosed, plane.ErrFenced, plane.ErrGap, plane.ErrConflict, plane.ErrCut,
+	plane.ErrDraining, plane.ErrFull, plane.ErrClosed, plane.ErrFenced, plane.ErrMoved, plane.ErrGap, plane.ErrConflict, plane.ErrCut,
 	plane.ErrCancelled, plane.ErrTooLong, plane.ErrShort, plane.ErrDenied,
 	wire.ErrBadRequest, wire.ErrUnauthorized, wire.ErrForeign, wire.ErrTooLarge, wire.ErrMediaType, wire.ErrUnavailable,
 	wire.ErrNoRoute, wire.ErrMethod, wire.ErrUnsupported, wire.ErrInternal,
@@ -60,6 +60,10 @@ func TestAnOffsetThatWasRefusedComesWithTheOneToUse(t *testing.T) {
 				t.Errorf("%s at %d: %+v, %+v", code, want, got, offset)
 			}
 		}
+	}
+	got := sent(t, fmt.Errorf("append: %w", &plane.OffsetError{Kind: plane.ErrMoved, From: 7, Want: 7}))
+	if got.Code != "moved" || got.Status != http.StatusServiceUnavailable || got.Want == nil || *got.Want != 7 || !errors.Is(got, plane.ErrMoved) {
+		t.Errorf("of a stream that moves: %+v", got)
 	}
 	if got := sent(t, plane.ErrClosed); got.Want != nil || errors.As(got, new(*plane.OffsetError)) {
 		t.Errorf("another error: %+v", got)

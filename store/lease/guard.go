@@ -9,7 +9,7 @@ import (
 )
 
 // Guard returns s as a node with this lease uses it: while the lease is not held
-// an Open, an Append, a Seal and a Ping answer store.ErrNoLease and ask nothing
+// an Open, an Append, a Seal, a Disown, an Adopt and a Ping answer store.ErrNoLease and ask nothing
 // of s. Streams keep their text meanwhile, as they do when a store is down.
 func (k *Keeper) Guard(s store.Store) store.Store { return guard{s, k} }
 
@@ -47,6 +47,22 @@ func (g guard) Seal(ctx context.Context, seal plane.Seal) (plane.Row, error) {
 		return plane.Row{}, err
 	}
 	return g.Store.Seal(ctx, seal)
+}
+
+// Disown gives up a stream. See plane.Handover.
+func (g guard) Disown(ctx context.Context, id, token string) (plane.Row, error) {
+	if err := g.check("disown", id); err != nil {
+		return plane.Row{}, err
+	}
+	return g.Store.Disown(ctx, id, token)
+}
+
+// Adopt takes over a stream that was given up. See plane.Handover.
+func (g guard) Adopt(ctx context.Context, id, mark, node string) (plane.Row, error) {
+	if err := g.check("adopt", id); err != nil {
+		return plane.Row{}, err
+	}
+	return g.Store.Adopt(ctx, id, mark, node)
 }
 
 // Ping reports whether the database answers, and lets this node write.

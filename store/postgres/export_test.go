@@ -49,6 +49,8 @@ func (s *Store) SQL() map[string][2]string {
 		"page":       {s.stmt.page, "'s5', 10, 10"},
 		"orphans":    {s.stmt.orphans, "'', 'n1/', 'n1/boot2/'"},
 		"interrupt":  {s.stmt.interrupt, "'s5', 'n1/boot1/1'"},
+		"disown":     {s.stmt.disown, "'s5', 'n1/boot1/1'"},
+		"adopt":      {s.stmt.adopt, "'s5', '/1/1', 'n2/boot1'"},
 		"cancelled":  {s.sql(cancelledSQL), "'n1/boot1/', ''"},
 	}
 }

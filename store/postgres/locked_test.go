@@ -29,6 +29,7 @@ var writes = map[string]func(context.Context, store.Store) error{
 		return err
 	},
 	"cancel": func(ctx context.Context, s store.Store) error { _, err := s.Cancel(ctx, "locked"); return err },
+	"disown": func(ctx context.Context, s store.Store) error { _, err := s.Disown(ctx, "locked", token); return err },
 	"open": func(ctx context.Context, s store.Store) error {
 		_, err := s.Open(ctx, plane.Claim{ID: "locked", Node: "n1/boot1"})
 		return err

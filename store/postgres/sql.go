@@ -198,7 +198,7 @@ var pageSQL = strings.ReplaceAll(`
 // statements are the SQL with the schema's name in it.
 type statements struct {
 	open, found, append, appendNow, appends, appendsFree, cancel, lock, seal, fold, pieces, interrupt, orphans string
-	read, readAll, get, list, page                                                                             string
+	read, readAll, get, list, page, disown, adopt                                                              string
 }
 
 func (s *Store) statements() statements {
@@ -207,5 +207,6 @@ func (s *Store) statements() statements {
 		appends: s.sql(appendsSQL), appendsFree: s.sql(appendsFreeSQL), cancel: s.sql(cancelSQL),
 		lock: s.sql(lockSQL), seal: s.sql(sealSQL), fold: s.sql(foldSQL), pieces: s.sql(piecesSQL), interrupt: s.sql(interruptSQL),
 		orphans: s.sql(orphansSQL), read: s.sql(readSQL), readAll: s.sql(readAllSQL), get: s.sql(getSQL), list: s.sql(listSQL), page: s.sql(pageSQL),
+		disown: s.sql(disownSQL), adopt: s.sql(adoptSQL),
 	}
 }

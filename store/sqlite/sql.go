@@ -47,6 +47,9 @@ const (
 			status = CASE WHEN cancel AND ?6 = 'complete' THEN 'cancelled' ELSE ?6 END
 		WHERE id = ?1 AND host = ?2 AND status = 'streaming'`
 
+	// ownerSQL: ?1 id, ?2 owner, ?3 now.
+	ownerSQL = `UPDATE streams SET host = ?2, updated_at = ?3 WHERE id = ?1`
+
 	dropSQL = `DELETE FROM chunks WHERE stream_id = ?1`
 
 	// interruptSQL: ?1 id, ?2 token, ?3 now. For a text with a hole, whose
@@ -87,7 +90,7 @@ const (
 
 // statements are those of writes, prepared on the one connection that writes.
 type statements struct {
-	read, found, left, create, claim, advance, chunk, cancel, seal, drop, interrupt, body, chunks *sql.Stmt
+	read, found, left, create, claim, advance, chunk, cancel, seal, drop, interrupt, body, chunks, owner *sql.Stmt
 }
 
 func prepare(ctx context.Context, conn *sql.Conn) (s statements, err error) {
@@ -99,6 +102,7 @@ func prepare(ctx context.Context, conn *sql.Conn) (s statements, err error) {
 		{&s.read, readSQL}, {&s.found, foundSQL}, {&s.left, leftSQL}, {&s.create, createSQL}, {&s.claim, claimSQL},
 		{&s.advance, advanceSQL}, {&s.chunk, chunkSQL}, {&s.cancel, cancelSQL}, {&s.seal, sealSQL},
 		{&s.drop, dropSQL}, {&s.interrupt, interruptSQL}, {&s.body, bodySQL}, {&s.chunks, chunksSQL},
+		{&s.owner, ownerSQL},
 	} {
 		*p.to, err = conn.PrepareContext(ctx, p.sql)
 		errs = append(errs, err)

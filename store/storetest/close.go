@@ -51,11 +51,16 @@ func testClose(t *testing.T, open func(testing.TB) backed) {
 
 // afterwards are calls of a store that is closed.
 var afterwards = map[string]func(context.Context, store.Store) error{
-	"ping":      func(ctx context.Context, s store.Store) error { return s.Ping(ctx) },
-	"read":      func(ctx context.Context, s store.Store) error { _, err := s.Read(ctx, "s"); return err },
-	"get":       func(ctx context.Context, s store.Store) error { _, err := s.Get(ctx, "s"); return err },
-	"text":      func(ctx context.Context, s store.Store) error { _, err := s.Text(ctx, "s", 0, 0); return err },
-	"list":      func(ctx context.Context, s store.Store) error { _, err := s.List(ctx, store.Query{}); return err },
-	"cancel":    func(ctx context.Context, s store.Store) error { _, err := s.Cancel(ctx, "s"); return err },
+	"ping":   func(ctx context.Context, s store.Store) error { return s.Ping(ctx) },
+	"read":   func(ctx context.Context, s store.Store) error { _, err := s.Read(ctx, "s"); return err },
+	"get":    func(ctx context.Context, s store.Store) error { _, err := s.Get(ctx, "s"); return err },
+	"text":   func(ctx context.Context, s store.Store) error { _, err := s.Text(ctx, "s", 0, 0); return err },
+	"list":   func(ctx context.Context, s store.Store) error { _, err := s.List(ctx, store.Query{}); return err },
+	"cancel": func(ctx context.Context, s store.Store) error { _, err := s.Cancel(ctx, "s"); return err },
+	"disown": func(ctx context.Context, s store.Store) error { _, err := s.Disown(ctx, "s", "n1/boot1/1"); return err },
+	"adopt": func(ctx context.Context, s store.Store) error {
+		_, err := s.Adopt(ctx, "s", "/1/1", "n1/boot1")
+		return err
+	},
 	"interrupt": func(ctx context.Context, s store.Store) error { _, err := s.Interrupt(ctx, "n1", "boot2"); return err },
 }

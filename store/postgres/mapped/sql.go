@@ -185,10 +185,10 @@ const (
 )
 
 // statements are the SQL of one pair of tables. cancel, cancelled, orphans,
-// unknown and sweep are only for those with the columns.
+// unknown, disown, adopt and sweep are only for those with the columns.
 type statements struct {
-	unknown, cancelled string
-	sweep              pg.SweepSQL
+	unknown, cancelled, disown, adopt, disowned string
+	sweep                                       pg.SweepSQL
 
 	open, found, append, appendAll, cancel, lock, seal, fold, pieces, page, interrupt, orphans, read, readAll, get, list string
 }
@@ -198,7 +198,7 @@ func (l *layout) statements() statements {
 	parts, names := l.parts(), l.columnNames()
 	put := func(sql string) string { return names.Replace(parts.Replace(sql)) }
 	return statements{
-		unknown: put(unknownSQL), cancelled: put(cancelledSQL),
+		unknown: put(unknownSQL), cancelled: put(cancelledSQL), disown: put(disownSQL), adopt: put(adoptSQL), disowned: put(disownedSQL),
 		sweep: pg.SweepSQL{Orphans: put(orphanedSQL), Texts: put(textsSQL), Seal: put(interruptedSQL), Break: put(brokenSQL)},
 		open:  put(openSQL), found: put(foundSQL), append: put(appendSQL), appendAll: put(appendAllSQL), cancel: put(cancelSQL),
 		lock: put(lockSQL), seal: put(sealSQL), fold: put(foldSQL), pieces: put(piecesSQL), page: put(pageSQL),

@@ -2,6 +2,7 @@ package mapped
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"rillkeep.dev/rillkeep/store"
@@ -66,5 +67,8 @@ func (s *Store) Sweep(ctx context.Context, node store.Node, grace time.Duration)
 		Pool: s.pool, Leases: s.leases, SQL: s.stmt.sweep,
 		Args: func(id, text string) []any { return []any{id, text} },
 	}
-	return sweeper.Sweep(ctx, node, grace)
+	count, err := sweeper.Sweep(ctx, node, grace)
+	sweeper.SQL.Orphans = s.stmt.disowned
+	more, failed := sweeper.Sweep(ctx, node, grace)
+	return count + more, errors.Join(err, failed)
 }

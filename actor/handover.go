@@ -1,0 +1,99 @@
+package actor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"rillkeep.dev/rillkeep/plane"
+)
+
+// HandOver gives up a stream that is live here, with all that was produced, for
+// another node to adopt; see plane.Stream.HandOver. When it returns nil, and before
+// the stream's readers and producer are sent elsewhere, the stream is not here any
+// more. With an error it goes on, or has ended, or it is not known yet whether the
+// store gave it up: then it takes no more text, and goes when that is known.
+// plane.ErrNotFound says that no such stream is here.
+//
+// Who comes while the stream is being opened or adopted waits for that.
+func (y *System) HandOver(ctx context.Context, id string) error {
+	y.mu.Lock()
+	a := y.active[id]
+	y.mu.Unlock()
+	if a == nil {
+		return fmt.Errorf("hand over %q: %w", id, plane.ErrNotFound)
+	}
+	select {
+	case <-a.decided:
+	case <-ctx.Done():
+		return fmt.Errorf("hand over %q: %w", id, ctx.Err())
+	}
+	if a.stream == nil {
+		return fmt.Errorf("hand over %q: %w", id, plane.ErrNotFound)
+	}
+	if _, err := a.stream.HandOver(ctx); err != nil {
+		return fmt.Errorf("%q: %w", id, err)
+	}
+	return nil
+}
+
+// moved removes a stream that is another node's to adopt: the next who asks for it
+// here is told so.
+func (y *System) moved(s *plane.Stream, m plane.Moved) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	if m.Late {
+		y.keepAway(s.ID())
+	}
+	a := y.active[s.ID()]
+	if a == nil || a.ended || a.stream != s && a.stream != nil {
+		return
+	}
+	a.ended = true
+	y.live--
+	y.remove(a, s.ID())
+	s.Retire()
+}
+
+// keepAway keeps a stream from being adopted here for a while: to give it up took
+// a call without an answer, whose statement may still be on its way. It would hit
+// the row when that is this node's again. y.mu is held.
+func (y *System) keepAway(id string) {
+	if before := y.left[id]; before != nil {
+		before.Stop()
+	}
+	var over *time.Timer
+	over = time.AfterFunc(lateness, func() {
+		y.mu.Lock()
+		defer y.mu.Unlock()
+		if y.left[id] == over {
+			delete(y.left, id)
+		}
+	})
+	y.left[id] = over
+}
+
+// Adopt makes a stream live here that another node has handed over; see
+// plane.Adopt, whose refusals it answers, and those of Open: a name that is held
+// here, a node that drains, or is full. plane.ErrMoved says that it left this node
+// a moment ago, in such a way that it must not come back yet.
+func (y *System) Adopt(ctx context.Context, id string) (*plane.Stream, error) {
+	return y.activate(ctx, id, way{
+		adopts: true,
+		open: func(ctx context.Context) (*plane.Stream, error) {
+			return plane.Adopt(ctx, y.cfg.Plane, id, y.cfg.Node)
+		},
+		undo: func(ctx context.Context, s *plane.Stream) error {
+			return errors.Join(s.Abandon(ctx), y.putBack(ctx, id))
+		},
+		lost: func() { y.giveBack(unanswered{claim: plane.Claim{ID: id, Node: y.cfg.Node}, adopted: true}) },
+	})
+}
+
+// putBack gives up what was adopted, once: what it can't is the sweeper's when the
+// node is gone.
+func (y *System) putBack(ctx context.Context, id string) error {
+	_, err := plane.PutBack(ctx, y.cfg.Plane, id, y.cfg.Node)
+	return err
+}

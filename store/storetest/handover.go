@@ -1,0 +1,296 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+
+	"rillkeep.dev/rillkeep/plane"
+	"rillkeep.dev/rillkeep/store"
+)
+
+// heir is who adopts streams in these tests: node/incarnation.
+const heir = "n2/boot1"
+
+func testHandover(t *testing.T, open func(testing.TB) backed) {
+	if s := open(t); s.lacks.Tokens {
+		row := opened(t, s, "s")
+		if _, err := s.Disown(bounded(t), "s", row.Token); !errors.Is(err, errors.ErrUnsupported) {
+			t.Errorf("disown: %v", err)
+		}
+		if _, err := s.Adopt(bounded(t), "s", row.Token, heir); !errors.Is(err, errors.ErrUnsupported) {
+			t.Errorf("adopt: %v", err)
+		}
+		equal(t, must(s.Read(bounded(t), "s"))(t), row)
+		return
+	}
+	each(t, open, map[string]func(*testing.T, backed){
+		"changes the owner and nothing else":          handOver,
+		"goes round":                                  handRound,
+		"may be asked for again":                      handAgain,
+		"leaves the old owner nothing to write to":    handFences,
+		"keeps a cancel flag from before and between": handCancelled,
+		"leaves what is disowned to who adopts it":    handNobodys,
+		"of a row that is another's changes nothing":  handOthers,
+		"with a mark that is not the row's is refused": func(t *testing.T, s backed) {
+			row := opened(t, s, "s")
+			first := disowned(t, s, "s", row.Token)
+			second := disowned(t, s, "s", adopted(t, s, "s", first.Token, node).Token)
+			if first.Token == second.Token {
+				t.Error("two marks are the same")
+			}
+			for mark, want := range map[string]error{first.Token: plane.ErrLostRace, "": plane.ErrLostRace, row.Token: plane.ErrLostRace} {
+				if _, err := s.Adopt(bounded(t), "s", mark, heir); !errors.Is(err, want) {
+					t.Errorf("mark %q: %v, want %v", mark, err, want)
+				}
+			}
+			equal(t, must(s.Read(bounded(t), "s"))(t), second)
+		},
+		"is refused where there is no row": func(t *testing.T, s backed) {
+			if _, err := s.Disown(bounded(t), "s", node+"/1"); !errors.Is(err, plane.ErrNotFound) {
+				t.Errorf("disown: %v", err)
+			}
+			if _, err := s.Adopt(bounded(t), "s", "/1/1", heir); !errors.Is(err, plane.ErrNotFound) {
+				t.Errorf("adopt: %v", err)
+			}
+		},
+		"and an append at once decide between them": handAppendRace,
+		"and a seal at once decide between them":    handSealRace,
+		"of many adopters at once has one winner":   adoptRace,
+	})
+}
+
+func handOver(t *testing.T, s backed) {
+	row := appended(t, s, "s", opened(t, s, "s"), "abc😀")
+	left := disowned(t, s, "s", row.Token)
+	want := row
+	want.Token = left.Token
+	equal(t, left, want)
+	equal(t, must(s.Read(bounded(t), "s"))(t), want)
+	row.Token = heir + "/1"
+	equal(t, adopted(t, s, "s", left.Token, heir), row)
+	equal(t, must(s.Read(bounded(t), "s"))(t), row)
+	row = appended(t, s, "s", row, "def")
+	end := sealed(t, s, plane.Seal{ID: "s", Token: row.Token, Status: plane.StatusComplete, From: row.Seq, Base: 3, Seq: row.Seq + 1, Text: "😀defg"})
+	equal(t, end.Status, plane.StatusComplete)
+	equal(t, must(whole(bounded(t), s, "s", 0))(t), "abc😀defg")
+}
+
+func handRound(t *testing.T, s backed) {
+	row, text := opened(t, s, "s"), ""
+	for n := range 12 {
+		row = appended(t, s, "s", row, fmt.Sprint(n, "😀"))
+		text += fmt.Sprint(n, "😀")
+		left := disowned(t, s, "s", row.Token)
+		row = adopted(t, s, "s", left.Token, fmt.Sprintf("n%d/boot1", n%3))
+		equal(t, row.Epoch, 1)
+	}
+	equal(t, must(whole(bounded(t), s, "s", 0))(t), text)
+}
+
+func handAgain(t *testing.T, s backed) {
+	row := appended(t, s, "s", opened(t, s, "s"), "abc")
+	left := disowned(t, s, "s", row.Token)
+	equal(t, disowned(t, s, "s", row.Token), left)
+	now := adopted(t, s, "s", left.Token, heir)
+	equal(t, adopted(t, s, "s", left.Token, heir), now)
+	// The owner before, who had no answer, sees what became of it.
+	equal(t, must(s.Disown(bounded(t), "s", row.Token))(t), now)
+	// And the new one that it has the row, whatever mark it saw.
+	equal(t, adopted(t, s, "s", now.Token, heir), now)
+}
+
+func handFences(t *testing.T, s backed) {
+	row := appended(t, s, "s", opened(t, s, "s"), "abc")
+	left := disowned(t, s, "s", row.Token)
+	for range 2 { // when it is nobody's, and when it is another's
+		before, _ := s.Row("s")
+		for _, token := range []string{row.Token, "", "n3/boot1/1"} {
+			slice := plane.Slice{ID: "s", Token: token, From: 3, Seq: 4, Text: "x"}
+			equal(t, must(s.Append(bounded(t), slice))(t), left)
+			for _, seal := range []plane.Seal{{From: 3, Seq: 4, Text: "abcx"}, {From: 3, Base: 1, Seq: 4, Text: "bcx"}, {From: 3, Seq: 3, Text: "abc"}} {
+				seal.ID, seal.Token, seal.Status = "s", token, plane.StatusInterrupted
+				equal(t, sealed(t, s, seal), left)
+			}
+		}
+		after, _ := s.Row("s")
+		equal(t, after, before)
+		left = adopted(t, s, "s", left.Token, heir)
+	}
+}
+
+func handCancelled(t *testing.T, s backed) {
+	for _, when := range []string{"before", "between"} {
+		row := appended(t, s, when, opened(t, s, when), "abc")
+		if when == "before" {
+			cancelled(t, s, when)
+		}
+		left := disowned(t, s, when, row.Token)
+		if when == "between" {
+			left = cancelled(t, s, when)
+		}
+		now := adopted(t, s, when, left.Token, heir)
+		equal(t, now, s.row(plane.Row{Seq: 3, Status: plane.StatusStreaming, Cancel: true, Token: heir + "/1", Epoch: 1}))
+		end := sealed(t, s, plane.Seal{ID: when, Token: now.Token, Status: plane.StatusComplete, From: 3, Seq: 3, Text: "abc"})
+		if !s.lacks.Cancel {
+			equal(t, end.Status, plane.StatusCancelled)
+		}
+	}
+}
+
+// handNobodys is of others that are after a row that was disowned.
+func handNobodys(t *testing.T, s backed) {
+	row := appended(t, s, "s", opened(t, s, "s"), "abc")
+	left := disowned(t, s, "s", row.Token)
+	for _, name := range []string{"n1", "n2"} {
+		equal(t, must(s.Interrupt(bounded(t), name, "boot2"))(t), 0)
+	}
+	if _, err := s.Open(bounded(t), plane.Claim{ID: "s", Node: node}); !errors.Is(err, plane.ErrHeld) {
+		t.Errorf("open: %v", err)
+	}
+	equal(t, must(s.Read(bounded(t), "s"))(t), left)
+	equal(t, must(whole(bounded(t), s, "s", 0))(t), "abc")
+	// That of an earlier run of who adopted it then is an orphan as any other.
+	adopted(t, s, "s", left.Token, heir)
+	equal(t, must(s.Interrupt(bounded(t), "n2", "boot2"))(t), 1)
+	equal(t, must(s.Read(bounded(t), "s"))(t).Status, plane.StatusInterrupted)
+}
+
+func handOthers(t *testing.T, s backed) {
+	held := opened(t, s, "held")
+	equal(t, must(s.Disown(bounded(t), "held", heir+"/1"))(t), held)
+	ended := opened(t, s, "ended")
+	ended = sealed(t, s, plane.Seal{ID: "ended", Token: ended.Token, Status: plane.StatusComplete})
+	equal(t, must(s.Disown(bounded(t), "ended", ended.Token))(t), ended)
+	s.Edit("pending", func(*Row) {})
+	pending := must(s.Read(bounded(t), "pending"))(t)
+	equal(t, must(s.Disown(bounded(t), "pending", ""))(t), pending)
+	left := disowned(t, s, "left", opened(t, s, "left").Token)
+	equal(t, must(s.Disown(bounded(t), "left", left.Token))(t), left)
+	for id, c := range map[string]struct {
+		row  plane.Row
+		want error
+	}{"held": {held, plane.ErrHeld}, "ended": {ended, plane.ErrClosed}, "pending": {pending, plane.ErrNotFound}} {
+		for _, mark := range []string{c.row.Token, left.Token, ""} {
+			if _, err := s.Adopt(bounded(t), id, mark, heir); !errors.Is(err, c.want) {
+				t.Errorf("adopt the %s one: %v, want %v", id, err, c.want)
+			}
+		}
+		equal(t, must(s.Read(bounded(t), id))(t), c.row)
+	}
+}
+
+// rounds is how often a race is run.
+const rounds = 50
+
+func handAppendRace(t *testing.T, s backed) {
+	landed := 0
+	for n := range rounds {
+		id := fmt.Sprint("s", n)
+		row := appended(t, s, id, opened(t, s, id), "abc")
+		slice := plane.Slice{ID: id, Token: row.Token, From: 3, Seq: 6, Text: "def"}
+		var left, after plane.Row
+		var both sync.WaitGroup
+		both.Go(func() { left = patient(t, func() (plane.Row, error) { return s.Disown(bounded(t), id, row.Token) }) })
+		both.Go(func() { after = patient(t, func() (plane.Row, error) { return s.Append(bounded(t), slice) }) })
+		both.Wait()
+		want := "abc"
+		if after.Token == row.Token {
+			landed++
+			want = "abcdef"
+			equal(t, after.Seq, 6)
+		} else {
+			equal(t, after, left)
+		}
+		equal(t, left.Disowned(), true)
+		equal(t, left.Seq, plane.Units(want))
+		equal(t, must(s.Read(bounded(t), id))(t), left)
+		equal(t, must(whole(bounded(t), s, id, 0))(t), want)
+	}
+	t.Logf("%d of %d appends were first", landed, rounds)
+}
+
+func handSealRace(t *testing.T, s backed) {
+	landed := 0
+	for n := range rounds {
+		id := fmt.Sprint("s", n)
+		row := appended(t, s, id, opened(t, s, id), "abc")
+		seal := plane.Seal{ID: id, Token: row.Token, Status: plane.StatusComplete, From: 3, Seq: 4, Text: "abcd"}
+		var left, end plane.Row
+		var both sync.WaitGroup
+		both.Go(func() { left = patient(t, func() (plane.Row, error) { return s.Disown(bounded(t), id, row.Token) }) })
+		both.Go(func() { end = patient(t, func() (plane.Row, error) { return s.Seal(bounded(t), seal) }) })
+		both.Wait()
+		want := "abc"
+		if end.Status.Ended() {
+			landed++
+			want = "abcd"
+		}
+		equal(t, left, end)
+		equal(t, left.Disowned(), !end.Status.Ended())
+		equal(t, must(whole(bounded(t), s, id, 0))(t), want)
+	}
+	t.Logf("%d of %d seals were first", landed, rounds)
+}
+
+func adoptRace(t *testing.T, s backed) {
+	const rivals = 4
+	row := opened(t, s, "s")
+	for range rounds {
+		left := disowned(t, s, "s", row.Token)
+		rows, errs := make([]plane.Row, rivals), make([]error, rivals)
+		var all sync.WaitGroup
+		for n := range rivals {
+			all.Go(func() {
+				rows[n], errs[n] = unlocked(func() (plane.Row, error) { return s.Adopt(bounded(t), "s", left.Token, fmt.Sprintf("n%d/boot1", n)) })
+			})
+		}
+		all.Wait()
+		winners := 0
+		for n, err := range errs {
+			switch {
+			case err == nil:
+				winners, row = winners+1, rows[n]
+			case !errors.Is(err, plane.ErrHeld):
+				t.Errorf("a loser was told %v", err)
+			}
+		}
+		if winners != 1 {
+			t.Fatalf("%d of %d adoptions won", winners, rivals)
+		}
+		equal(t, must(s.Read(bounded(t), "s"))(t), row)
+	}
+}
+
+// unlocked repeats a call that finds its row locked.
+func unlocked(call func() (plane.Row, error)) (row plane.Row, err error) {
+	for row, err = call(); errors.Is(err, store.ErrBusy); {
+		row, err = call()
+	}
+	return row, err
+}
+
+// patient is unlocked for a call that must succeed.
+func patient(t *testing.T, call func() (plane.Row, error)) plane.Row {
+	row, err := unlocked(call)
+	if err != nil {
+		t.Error(err)
+	}
+	return row
+}
+
+// disowned gives a row up, which must be so afterwards.
+func disowned(tb testing.TB, s store.Store, id, token string) plane.Row {
+	tb.Helper()
+	row := must(s.Disown(bounded(tb), id, token))(tb)
+	if !row.Disowned() {
+		tb.Fatalf("disowned, the row says %+v", row)
+	}
+	return row
+}
+
+func adopted(tb testing.TB, s store.Store, id, mark, by string) plane.Row {
+	tb.Helper()
+	return must(s.Adopt(bounded(tb), id, mark, by))(tb)
+}
