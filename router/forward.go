@@ -38,72 +38,82 @@ var errNoHost = wire.Detail(wire.ErrUnavailable, "the node that has the stream c
 
 // owned makes a request that belongs to a stream's owner reach it: served here, if
 // the stream is here or is to be opened here, else by the member that has it. The
-// body is bounded, so that it can be sent again to the second that is asked.
+// body is read first, so that a second can be sent what the first did not take.
 func (r *Router) owned(next echo.HandlerFunc) echo.HandlerFunc {
-	return r.placed(next, func(c echo.Context, member string) (*http.Response, error) {
+	return func(c echo.Context) error {
+		if r.servesItself(c) {
+			return next(c)
+		}
 		body, err := r.body(c, max(maxBody, r.limits.AppendBytes))
 		if err != nil {
-			return nil, err
+			return err
 		}
-		resp, _, err := r.ask(c.Request().Context(), streamID(c), member, func(ctx context.Context) (*http.Request, error) {
-			return forwarded(ctx, c.Request(), bytes.NewReader(body), int64(len(body)))
+		c.Request().Body = io.NopCloser(bytes.NewReader(body))
+		return r.route(c, next, func(member string) (*http.Response, error) {
+			resp, _, err := r.ask(c.Request().Context(), streamID(c), member, func(ctx context.Context) (*http.Request, error) {
+				return forwarded(ctx, c.Request(), bytes.NewReader(body), int64(len(body)))
+			})
+			return resp, err
 		})
-		return resp, err
-	})
+	}
 }
 
 // ownedPump is owned for a body without a bound: who has the stream is asked
 // before any of it is sent.
 func (r *Router) ownedPump(next echo.HandlerFunc) echo.HandlerFunc {
-	return r.placed(next, func(c echo.Context, member string) (*http.Response, error) {
-		ctx, id := c.Request().Context(), streamID(c)
-		member, err := r.where(ctx, id, member)
-		if err != nil {
-			return nil, err
+	return func(c echo.Context) error {
+		if r.servesItself(c) {
+			return next(c)
 		}
-		req, err := forwarded(ctx, c.Request(), c.Request().Body, c.Request().ContentLength)
-		if err != nil {
-			return nil, err
-		}
-		readUntil(c, time.Time{})
-		return r.send(ctx, id, member, req)
-	})
+		return r.route(c, next, func(member string) (*http.Response, error) {
+			ctx, id := c.Request().Context(), streamID(c)
+			member, err := r.where(ctx, id, member)
+			if err != nil {
+				return nil, err
+			}
+			req, err := forwarded(ctx, c.Request(), c.Request().Body, c.Request().ContentLength)
+			if err != nil {
+				return nil, err
+			}
+			readUntil(c, time.Time{})
+			return r.send(ctx, id, member, req)
+		})
+	}
 }
 
-// placed serves a request here or has send send it to a member. What can't be
-// served here because another has the stream is sent there; a request that came
-// from a node is never sent on.
-func (r *Router) placed(next echo.HandlerFunc, send func(c echo.Context, member string) (*http.Response, error)) echo.HandlerFunc {
-	return func(c echo.Context) error {
-		if r.cfg.Cluster == nil || isFromNode(c) {
-			return next(c)
-		}
-		id := streamID(c)
-		if r.isHere(id) {
-			return next(c)
-		}
-		member := r.place(id)
-		switch member {
-		case "":
-			return wire.Detail(wire.ErrUnavailable, "the cluster has no active node yet; try again")
-		case r.cfg.Cluster.Self():
-			err := next(c)
-			other, ok := r.elsewhere(err)
-			if !ok || c.Response().Committed {
-				return err
-			}
-			r.places.learn(id, other)
-			member = other
-		}
-		if r.cfg.FlyReplay && !isReplayed(c) {
-			return flyReplay(c, member)
-		}
-		resp, err := send(c, member)
-		if err != nil {
+// servesItself reports whether a request is this node's to serve without asking
+// where its stream is: it is alone, or has the stream. A request that came from a
+// node is never sent on.
+func (r *Router) servesItself(c echo.Context) bool {
+	return r.cfg.Cluster == nil || isFromNode(c) || r.isHere(streamID(c))
+}
+
+// route serves a request here, if that is where the ring has its stream, or has send
+// send it to a member. What can't be served here because another has the stream is
+// sent there.
+func (r *Router) route(c echo.Context, next echo.HandlerFunc, send func(member string) (*http.Response, error)) error {
+	id := streamID(c)
+	member := r.place(id)
+	switch member {
+	case "":
+		return wire.Detail(wire.ErrUnavailable, "the cluster has no active node now; try again")
+	case r.cfg.Cluster.Self():
+		err := next(c)
+		other, ok := r.elsewhere(err)
+		if !ok || c.Response().Committed {
 			return err
 		}
-		return r.passOn(c, resp)
+		r.places.learn(id, other)
+		member = other
 	}
+	if r.cfg.FlyReplay && !isReplayed(c) && c.Request().ContentLength >= 0 {
+		return flyReplay(c, member)
+	}
+	resp, err := send(member)
+	if err != nil {
+		return err
+	}
+	return r.passOn(c, resp)
 }
 
 // isHere reports whether a stream is live, lingering or being opened here.
