@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"rillkeep.dev/rillkeep/plane"
+	"rillkeep.dev/rillkeep/router/node"
 	"rillkeep.dev/rillkeep/router/wire"
 	"rillkeep.dev/rillkeep/store/postgres/pgtest"
 )
@@ -241,7 +242,7 @@ func TestServeKeepsStreamsInPostgres(t *testing.T) {
 	secret, _ := u.User.Password()
 	var all []*process
 	for round, args := range [][]string{{"--database", u.String()}, {"RILLKEEP_DATABASE=" + u.String(), "--name", "n1"}} {
-		p, url := serve(t, append(args, "--log-level", "debug", "--data", "not-used")...)
+		p, url := serve(t, append(args, "--log-level", "debug")...)
 		all = append(all, p)
 		id := []string{"m1", "m2"}[round]
 		at(t, url, strings.NewReader("kept in 🐘"), "push", id).want(t, 0, "", "")
@@ -252,7 +253,7 @@ func TestServeKeepsStreamsInPostgres(t *testing.T) {
 		if code := p.ended(t); code != 0 {
 			t.Errorf("exit %d", code)
 		}
-		if _, err := os.Stat(filepath.Join(p.cmd.Dir, "not-used")); err == nil {
+		if _, err := os.Stat(filepath.Join(p.cmd.Dir, node.DefaultData)); err == nil {
 			t.Error("it made a folder for data as well")
 		}
 	}

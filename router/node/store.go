@@ -6,10 +6,8 @@ import (
 	"errors"
 	"fmt"
 	mathrand "math/rand/v2"
-	"net"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"rillkeep.dev/rillkeep/plane"
@@ -68,10 +66,6 @@ func openStore(ctx context.Context, cfg Config) (store.Store, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	switch {
-	case cfg.Database == "" && (cfg.Retention != 0 || cfg.LeaseTTL != 0 || cfg.Grace != 0):
-		return nil, fmt.Errorf("%w: the embedded store has no retention and no leases: they need a postgres:// database", plane.ErrConfig)
-	case cfg.Database == "" && cfg.DirectDatabase != "":
-		return nil, fmt.Errorf("%w: a direct database without a database", plane.ErrConfig)
 	case cfg.Tables != (mapped.Tables{}):
 		return openTables(ctx, cfg)
 	case cfg.Database == "":
@@ -84,33 +78,17 @@ func openStore(ctx context.Context, cfg Config) (store.Store, error) {
 			return nil, err
 		}
 		return s, nil
-	case cfg.inPostgres():
+	default:
 		s, err := postgres.Open(ctx, cfg.Database, postgres.Config{DirectURL: cfg.DirectDatabase})
 		if err != nil {
 			return nil, err
 		}
 		return s, nil
-	default:
-		return nil, fmt.Errorf("%w: the database is a postgres:// URL, or empty for the embedded store", plane.ErrConfig)
 	}
 }
 
-func (cfg Config) inPostgres() bool {
-	return strings.HasPrefix(cfg.Database, "postgres://") || strings.HasPrefix(cfg.Database, "postgresql://")
-}
-
-// openTables reaches an application's tables. What they can't honour is refused.
+// openTables reaches an application's tables.
 func openTables(ctx context.Context, cfg Config) (store.Store, error) {
-	switch {
-	case !cfg.inPostgres():
-		return nil, fmt.Errorf("%w: tables of the application need its database, a postgres:// URL", plane.ErrConfig)
-	case cfg.Retention != 0:
-		return nil, fmt.Errorf("%w: an application's tables have no retention: messages are its own to delete", plane.ErrConfig)
-	case cfg.Tables.Host == "" && (cfg.LeaseTTL != 0 || cfg.Grace != 0):
-		return nil, fmt.Errorf("%w: leases need a column for host", plane.ErrConfig)
-	case cfg.Name != "" && cfg.Tables.Host == "":
-		return nil, fmt.Errorf("%w: a node's name needs a column for host", plane.ErrConfig)
-	}
 	s, err := mapped.Open(ctx, cfg.Database, cfg.DirectDatabase, cfg.Tables)
 	if err != nil {
 		return nil, err
@@ -119,21 +97,4 @@ func openTables(ctx context.Context, cfg Config) (store.Store, error) {
 		cfg.Logger.Warn("the message table has no column for host: what a node that dies leaves streaming stays so until the application ends it")
 	}
 	return s, nil
-}
-
-// name is the node's part of its owner tokens.
-func (cfg Config) name(addr net.Addr) (string, error) {
-	switch {
-	case cfg.Database == "":
-		return embedded, nil
-	case strings.ContainsRune(cfg.Name, '/'):
-		return "", fmt.Errorf("%w: a node's name has no slash: %q", plane.ErrConfig, cfg.Name)
-	case cfg.Name != "":
-		return cfg.Name, nil
-	}
-	host, err := os.Hostname()
-	if err != nil {
-		host = "node"
-	}
-	return strings.ReplaceAll(host, "/", "-") + "-" + addr.String(), nil
 }
