@@ -98,7 +98,7 @@ func TestHelpExplainsEveryCommandWithExamples(t *testing.T) {
 		}
 	}
 	for name, flags := range map[string][]string{
-		"serve":  {"--listen", "--data", "--database", "--table", "--columns", "--chunks", "RILLKEEP_TABLE", "--keys", "--drain", "127.0.0.1:8080", "RILLKEEP_DATABASE"},
+		"serve":  {"--listen", "--data", "--database", "--table", "--columns", "--chunks", "RILLKEEP_TABLE", "--keys", "--drain", "127.0.0.1:8080", "RILLKEEP_DATABASE", "720h, 1h30m", "at least 64KiB"},
 		"push":   {"--format", "--meta", "--json", "openai", "RILLKEEP_SERVER", "RILLKEEP_TOKEN"},
 		"tail":   {"--from", "--plane", "--json", "UTF-16"},
 		"show":   {"--json"},
@@ -147,6 +147,8 @@ func TestUsageErrorsSayWhatToDo(t *testing.T) {
 		{"token --keys k --ops own", []string{"--ops must be one of"}},
 		{"serve --log-level loud", []string{"--log-level"}},
 		{"serve --drain soon", []string{"--drain"}},
+		{"serve --drain 0s", []string{"--drain is a time of more than 0", "see rillkeep serve --help"}},
+		{"migrate --database postgres://h/x --timeout=-1s", []string{"--timeout is a time of more than 0"}},
 	} {
 		got := command(t.Context(), nil, strings.Fields(tt.args)...)
 		if got.code != exitUsage || got.out != "" || !strings.HasPrefix(got.err, "rillkeep: ") {

@@ -26,6 +26,11 @@ const (
 	DefaultMaxText = int64(1 << 30)
 )
 
+// MinMaxText is the least MaxText: what one stream keeps in any case, 16 Ki units
+// of up to three bytes, and room to grow. With less the text of a single idle
+// stream would leave no other room to open.
+const MinMaxText = int64(64 << 10)
+
 // Config is all that a node needs to know. Its zero value is a node on
 // loopback with an embedded store in ./data.
 type Config struct {
@@ -59,7 +64,8 @@ type Config struct {
 	Audience string     // that tokens are made for; "" means auth.DefaultAudience
 
 	// MaxText bounds the text in memory, of all streams together, in bytes; 0
-	// means DefaultMaxText. The process takes up to twice as much for it.
+	// means DefaultMaxText, and less than MinMaxText is refused. The process takes
+	// up to twice as much for it.
 	MaxText int64
 
 	Policy plane.Policy
@@ -147,8 +153,8 @@ func (cfg Config) checkValues() string {
 		return fmt.Sprintf("a node's Name has no slash: %q", cfg.Name)
 	case !utf8.ValidString(cfg.Name) || strings.ContainsFunc(cfg.Name, unicode.IsControl):
 		return fmt.Sprintf("a node's Name is UTF-8 without control characters: %q", cfg.Name)
-	case cfg.MaxText < 0:
-		return fmt.Sprintf("MaxText is %d, and must be 0 or more", cfg.MaxText)
+	case cfg.MaxText != 0 && cfg.MaxText < MinMaxText:
+		return fmt.Sprintf("MaxText is %d bytes, and must be at least %d KiB", cfg.MaxText, MinMaxText>>10)
 	case cfg.Audience != "" && cfg.Keys == nil:
 		return "Audience without Keys has no effect: nobody looks at tokens"
 	default:

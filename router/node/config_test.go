@@ -48,6 +48,7 @@ func TestASettingThatCannotBeRightIsRefusedBeforeAnythingIsAsked(t *testing.T) {
 		"a negative grace":           {node.Config{Grace: -1}, "Grace"},
 		"a negative linger":          {node.Config{Linger: -1}, "Linger"},
 		"text below nothing":         {node.Config{MaxText: -1}, "MaxText"},
+		"text for no stream":         {node.Config{MaxText: node.MinMaxText - 1}, "MaxText is 65535 bytes, and must be at least 64 KiB"},
 		"a table of three parts":     {node.Config{Tables: mapped.Tables{Message: "a.b.c", Chunks: "c"}}, `"a.b.c"`},
 		"a column with a quote":      {node.Config{Tables: mapped.Tables{Message: "m", Chunks: "c", Host: `h"`}}, "host"},
 		"half a policy":              {node.Config{Policy: plane.Policy{Units: 1}}, "Interval"},
