@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime/debug"
-	"strings"
 
 	"github.com/alecthomas/kong"
 
@@ -24,7 +22,7 @@ anywhere, at any time, and that survive their connections.
 
 Exit codes: 0 success (tail and push: the stream is complete), 1 failure, 2 usage,
 3 cancelled, 4 error, 5 interrupted, 6 not found, 7 not allowed, 130 stopped by a
-signal.`
+signal. A push that is stopped once its stream is open seals it, and exits with 5.`
 
 // commands is the command line.
 type commands struct {
@@ -39,7 +37,10 @@ type commands struct {
 	Migrate migrateCmd `cmd:"" help:"Bring a PostgreSQL database up to this release."`
 	DDL     ddlCmd     `cmd:"" name:"ddl" help:"Print the SQL of a chunk table beside an application's messages, and of the index for its nodes' rows."`
 
-	Version kong.VersionFlag `help:"Print the version and exit."`
+	Help    helpCmd    `cmd:"" help:"Explain a command, or all of them in short."`
+	Version versionCmd `cmd:"" help:"Print the version."`
+
+	VersionFlag kong.VersionFlag `name:"version" help:"Print the version and exit."`
 }
 
 // console is what a command talks to.
@@ -123,20 +124,6 @@ func commandOf(err error) string {
 		return pe.Context.Selected().Name + " "
 	}
 	return ""
-}
-
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "rillkeep (unknown version)"
-	}
-	revision := ""
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" {
-			revision = " " + s.Value
-		}
-	}
-	return strings.TrimSpace("rillkeep " + info.Main.Version + revision + " " + info.GoVersion)
 }
 
 // isTerminal reports whether w is one.
