@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync"
 
 	"github.com/alecthomas/kong"
 
@@ -47,10 +48,14 @@ type commands struct {
 type console struct {
 	in       io.Reader
 	out, err io.Writer
+
+	saying sync.Mutex // held by who writes to err
 }
 
-// say tells the user something beside the output.
+// say tells the user something beside the output. It is safe for concurrent use.
 func (c *console) say(format string, args ...any) {
+	c.saying.Lock()
+	defer c.saying.Unlock()
 	fmt.Fprintf(c.err, "rillkeep: "+format+"\n", args...)
 }
 
@@ -86,7 +91,7 @@ func write(w io.Writer, text string) error {
 
 // run is the program: it returns its exit code.
 func run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer) (code int) {
-	con := &console{in, out, errOut}
+	con := &console{in: in, out: out, err: errOut}
 	var cli commands
 	parser, err := kong.New(&cli,
 		kong.Name("rillkeep"), kong.Description(description),

@@ -244,11 +244,7 @@ func TestServeWaitsForItsDatabase(t *testing.T) {
 	t.Parallel()
 	addr := pgtest.FreeAddress(t)
 	p := launch(t, "serve", "--listen", addr, "--database", "postgres://u:hush@127.0.0.1:1/x", "--direct-database", "postgres://u:hush@127.0.0.1:1/x")
-	for deadline := time.Now().Add(patience); !strings.Contains(p.err.String(), "connection refused"); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("said %q", p.err)
-		}
-	}
+	p.said(t, "connection refused")
 	for path, want := range map[string]int{"/healthz": http.StatusOK, "/readyz": http.StatusServiceUnavailable} {
 		resp, err := http.Get("http://" + addr + path)
 		if err != nil {
