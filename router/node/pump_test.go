@@ -243,8 +243,12 @@ func TestAQuietPumpIsToldOfAStopOrAnEndAtOnce(t *testing.T) {
 			right  func(wire.PumpLine) bool
 		}{
 			{"cancel", func(l wire.PumpLine) bool { return l.Error == nil && l.Done && l.Cancelled && l.Seq == 4 }},
-			{"close", func(l wire.PumpLine) bool { return l.Error != nil && l.Error.Code == "closed" }},
-			{"fail", func(l wire.PumpLine) bool { return l.Error != nil && l.Error.Code == "closed" }},
+			{"close", func(l wire.PumpLine) bool {
+				return l.Error != nil && l.Error.Code == "closed" && l.Ack == wire.Ack{Seq: 4, DurableSeq: 4, Status: plane.StatusComplete}
+			}},
+			{"fail", func(l wire.PumpLine) bool {
+				return l.Error != nil && l.Error.Code == "closed" && l.Ack == wire.Ack{Seq: 4, DurableSeq: 4, Status: plane.StatusError}
+			}},
 		} {
 			n.open(c.action)
 			p := n.pump(c.action, "from=0", "application/x-ndjson")
