@@ -45,9 +45,11 @@ func openNode(tb testing.TB, cfg node.Config) *running {
 	if cfg.Data == "" && cfg.Database == "" {
 		cfg.Data = tb.TempDir()
 	}
-	n, err := node.Open(tb.Context(), cfg)
+	ctx, cancel := context.WithTimeout(tb.Context(), 4*patience) // a node waits for its database
+	defer cancel()
+	n, err := node.Open(ctx, cfg)
 	if err != nil {
-		tb.Fatal(err)
+		tb.Fatalf("open node: %v", err)
 	}
 	transport := &http.Transport{MaxIdleConnsPerHost: 8}
 	r := &running{Node: n, tb: tb, cfg: cfg, http: &http.Client{Transport: transport}}
