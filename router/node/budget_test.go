@@ -132,7 +132,7 @@ func TestManyLongStreamsFitIntoALittleMemory(t *testing.T) {
 	)
 	inTurn(t, node.Config{MaxText: maxText, Limits: router.Limits{DurablePoll: 50 * time.Millisecond}}, func(t *testing.T, n *running) {
 		l := &load{running: n, streams: 60, at: 4, units: 8 * piece}
-		ctx, cancel := context.WithTimeout(t.Context(), 4*patience)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 		defer cancel()
 		l.each(func(i int) error {
 			_, err := n.client.Open(ctx, name(i), wire.Open{})

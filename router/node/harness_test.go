@@ -22,8 +22,9 @@ import (
 	"rillkeep.dev/rillkeep/store/postgres/pgtest"
 )
 
-// patience bounds what a test waits for. Nothing that works takes as long.
-const patience = 30 * time.Second
+// patience bounds what a test waits for. Nothing that works takes as long, however
+// little of the machine is left to it.
+const patience = 2 * time.Minute
 
 // running is a node, and what a test needs to speak to it.
 type running struct {
@@ -45,7 +46,7 @@ func openNode(tb testing.TB, cfg node.Config) *running {
 	if cfg.Data == "" && cfg.Database == "" {
 		cfg.Data = tb.TempDir()
 	}
-	ctx, cancel := context.WithTimeout(tb.Context(), 4*patience) // a node waits for its database
+	ctx, cancel := context.WithTimeout(tb.Context(), patience) // it waits for its database
 	defer cancel()
 	n, err := node.Open(ctx, cfg)
 	if err != nil {
