@@ -8,8 +8,8 @@ STATICCHECK = $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 run: build ## start one node on 127.0.0.1:8080, with its store in ./data
 	./bin/rillkeep serve
 
-build:
-	$(GO) build -o bin/rillkeep ./cmd/rillkeep
+build: ## RELEASE=v1.2.3 is what it then says its version is
+	$(GO) build -ldflags "$(if $(RELEASE),-X main.release=$(RELEASE))" -o bin/rillkeep ./cmd/rillkeep
 
 test: ## all tests, race detector on; needs PostgreSQL, PgBouncer and Chromium, and gets them
 	.ci/tools

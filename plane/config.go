@@ -94,7 +94,7 @@ func (c Config) resolve() (Config, error) {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	return c, c.Policy.validate()
+	return c, c.Policy.Validate()
 }
 
 // Validate reports why c would be refused by Open.

@@ -57,7 +57,11 @@ func DefaultPolicy() Policy {
 // ErrConfig is matched by every refusal of a setting, this package's and others'.
 var ErrConfig = errors.New("setting refused")
 
-func (p Policy) validate() error {
+// Validate reports why p would be refused.
+func (p Policy) Validate() error {
+	if p == (Policy{}) {
+		return nil
+	}
 	for _, c := range []struct {
 		name string
 		ok   bool

@@ -138,6 +138,9 @@ func (r *Router) grant(req *http.Request) (auth.Grant, error) {
 func (r *Router) named(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		id := c.Param("id")
+		if strings.Contains(id, "/") { // of the path's own: a route that ends in an id is given all that is left
+			return wire.ErrNoRoute
+		}
 		if c.Request().URL.RawPath != "" { // echo matched the encoded path
 			var err error
 			if id, err = url.PathUnescape(id); err != nil {

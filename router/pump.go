@@ -106,7 +106,7 @@ func (p pump) serve(req *http.Request, from int64, parse func(context.Context, i
 	})
 	cancel()
 	acks.Wait()
-	p.finish(err)
+	p.finish(req.Context(), err)
 	_ = in.Close()
 	_ = p.control.SetReadDeadline(time.Now().Add(lastWord))
 	body.Wait()
@@ -153,7 +153,7 @@ func (p pump) ack() wire.Ack {
 }
 
 // finish writes the last line.
-func (p pump) finish(err error) {
+func (p pump) finish(ctx context.Context, err error) {
 	last := wire.PumpLine{Ack: p.ack()}
 	var reported *upstream.Error
 	switch {
@@ -167,6 +167,10 @@ func (p pump) finish(err error) {
 		last.Error = wire.FromError(wire.Detail(wire.ErrBadRequest, "the body did not arrive whole"))
 	default:
 		last.Error = wire.FromError(err)
+	}
+	if errors.Is(err, plane.ErrClosed) { // by another, whose end this answers; its node may be gone before it can be asked
+		ending, _ := p.s.Close(ctx)
+		last.Ack = wire.Ack{Seq: ending.Seq, DurableSeq: ending.Seq, Status: ending.Status}
 	}
 	_ = p.line(last) // the producer is gone: nobody left to tell
 }

@@ -4,14 +4,12 @@
 package router
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"sync/atomic"
-	"time"
 
 	"github.com/labstack/echo/v4"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -50,48 +48,6 @@ type Config struct {
 	Logger *slog.Logger // nil discards
 }
 
-// Limits bound what clients may cost (B). The zero value of each means its
-// default.
-type Limits struct {
-	AppendBytes   int64         // body of an append: 1 MiB
-	HeaderTime    time.Duration // to send a request's header: 10 s
-	BodyTime      time.Duration // to send a body, other than a pump's: 30 s
-	AnswerTime    time.Duration // to take an answer that ends, from the request on: 3 min
-	StoreTime     time.Duration // one store call that a request waits for: 10 s
-	PumpLineBytes int           // line of a pump's body: 1 MiB
-	Readers       int           // readers at once: 50,000
-	Snapshots     int           // snapshots being answered at once, each a whole text: 16
-	Ping          time.Duration // comment line to a reader: every 15 s
-	Recheck       time.Duration // authorization of a reader: every 15 s; with keys, 1 s to 1 min
-	Stall         time.Duration // a reader that takes nothing is closed: after 30 s
-	DurablePoll   time.Duration // look for new durable text while changes elsewhere are not heard: every 250 ms
-	FeedPoll      time.Duration // and while they are, beside the looks at what was heard of: every 2 s
-	PageUnits     int64         // durable text read at once: 256 Ki units
-}
-
-func (l Limits) withDefaults() Limits {
-	l.AppendBytes = cmp.Or(l.AppendBytes, 1<<20)
-	l.BodyTime = cmp.Or(l.BodyTime, 30*time.Second)
-	l.AnswerTime = cmp.Or(l.AnswerTime, 3*time.Minute)
-	l.StoreTime = cmp.Or(l.StoreTime, 10*time.Second)
-	l.PumpLineBytes = cmp.Or(l.PumpLineBytes, 1<<20)
-	l.Readers = cmp.Or(l.Readers, 50_000)
-	l.Snapshots = cmp.Or(l.Snapshots, 16)
-	l.Ping = cmp.Or(l.Ping, 15*time.Second)
-	l.Recheck = cmp.Or(l.Recheck, 15*time.Second)
-	l.Stall = cmp.Or(l.Stall, 30*time.Second)
-	l.DurablePoll = cmp.Or(l.DurablePoll, 250*time.Millisecond)
-	l.FeedPoll = cmp.Or(l.FeedPoll, 2*time.Second)
-	l.PageUnits = cmp.Or(l.PageUnits, 256<<10)
-	return l
-}
-
-// How often a reader's authorization may be asked for again.
-const (
-	minRecheck = time.Second
-	maxRecheck = time.Minute
-)
-
 // Router is the handler of a node's public listener.
 type Router struct {
 	cfg    Config
@@ -116,10 +72,10 @@ func New(cfg Config) (*Router, error) {
 	if cfg.Actors == nil || cfg.Store == nil || cfg.Metrics == nil {
 		return nil, fmt.Errorf("%w: a router needs Actors, Store and Metrics", plane.ErrConfig)
 	}
-	r := &Router{cfg: cfg, limits: cfg.Limits.withDefaults(), log: cfg.Logger, echo: echo.New()}
-	if every := r.limits.Recheck; cfg.Verifier != nil && (every < minRecheck || every > maxRecheck) {
-		return nil, fmt.Errorf("%w: Recheck is %v, not from %v to %v", plane.ErrConfig, every, minRecheck, maxRecheck)
+	if err := cfg.Limits.Validate(cfg.Verifier != nil); err != nil {
+		return nil, err
 	}
+	r := &Router{cfg: cfg, limits: cfg.Limits.withDefaults(), log: cfg.Logger, echo: echo.New()}
 	r.rows = rows{cfg.Store, r.limits.StoreTime}
 	if r.log == nil {
 		r.log = slog.New(slog.DiscardHandler)

@@ -7,8 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime/debug"
-	"strings"
+	"sync"
 
 	"github.com/alecthomas/kong"
 
@@ -24,7 +23,7 @@ anywhere, at any time, and that survive their connections.
 
 Exit codes: 0 success (tail and push: the stream is complete), 1 failure, 2 usage,
 3 cancelled, 4 error, 5 interrupted, 6 not found, 7 not allowed, 130 stopped by a
-signal.`
+signal. A push that is stopped once its stream is open seals it, and exits with 5.`
 
 // commands is the command line.
 type commands struct {
@@ -39,17 +38,24 @@ type commands struct {
 	Migrate migrateCmd `cmd:"" help:"Bring a PostgreSQL database up to this release."`
 	DDL     ddlCmd     `cmd:"" name:"ddl" help:"Print the SQL of a chunk table beside an application's messages, and of the index for its nodes' rows."`
 
-	Version kong.VersionFlag `help:"Print the version and exit."`
+	Help    helpCmd    `cmd:"" help:"Explain a command, or all of them in short."`
+	Version versionCmd `cmd:"" help:"Print the version."`
+
+	VersionFlag kong.VersionFlag `name:"version" help:"Print the version and exit."`
 }
 
 // console is what a command talks to.
 type console struct {
 	in       io.Reader
 	out, err io.Writer
+
+	saying sync.Mutex // held by who writes to err
 }
 
-// say tells the user something beside the output.
+// say tells the user something beside the output. It is safe for concurrent use.
 func (c *console) say(format string, args ...any) {
+	c.saying.Lock()
+	defer c.saying.Unlock()
 	fmt.Fprintf(c.err, "rillkeep: "+format+"\n", args...)
 }
 
@@ -85,7 +91,7 @@ func write(w io.Writer, text string) error {
 
 // run is the program: it returns its exit code.
 func run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer) (code int) {
-	con := &console{in, out, errOut}
+	con := &console{in: in, out: out, err: errOut}
 	var cli commands
 	parser, err := kong.New(&cli,
 		kong.Name("rillkeep"), kong.Description(description),
@@ -123,20 +129,6 @@ func commandOf(err error) string {
 		return pe.Context.Selected().Name + " "
 	}
 	return ""
-}
-
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "rillkeep (unknown version)"
-	}
-	revision := ""
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" {
-			revision = " " + s.Value
-		}
-	}
-	return strings.TrimSpace("rillkeep " + info.Main.Version + revision + " " + info.GoVersion)
 }
 
 // isTerminal reports whether w is one.

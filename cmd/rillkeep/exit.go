@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"syscall"
 
 	"rillkeep.dev/rillkeep/plane"
@@ -42,11 +44,7 @@ func exitCode(ctx context.Context, err error, con *console) int {
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		return exitSignal
 	}
-	message := err.Error()
-	if said, ok := errors.AsType[*wire.Error](err); ok {
-		message = said.Message
-	}
-	con.say("%s%s", message, hint(err))
+	con.say("%s%s", plain(err), hint(err))
 	switch {
 	case errors.Is(err, plane.ErrNotFound):
 		return exitNotFound
@@ -54,6 +52,22 @@ func exitCode(ctx context.Context, err error, con *console) int {
 		return exitDenied
 	default:
 		return exitFailure
+	}
+}
+
+// plain is what an error has to say to who knows what was tried.
+func plain(err error) string {
+	source, ours := errors.AsType[*client.SourceError](err)
+	said, theirs := errors.AsType[*wire.Error](err)
+	switch {
+	case ours:
+		return source.Error()
+	case theirs:
+		return said.Message
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed): // the latter by our own side, which has seen the former
+		return "the connection is lost"
+	default:
+		return err.Error()
 	}
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -21,6 +22,14 @@ failure.
 
 Example:
   rillkeep migrate --database postgres://user:password@127.0.0.1:5432/app`
+}
+
+// Validate is called before Run.
+func (m migrateCmd) Validate() error {
+	if m.Timeout <= 0 {
+		return errors.New("--timeout is a time of more than 0")
+	}
+	return nil
 }
 
 // Run migrates, and says what the tables are now.

@@ -126,21 +126,32 @@ func begin(t *testing.T, cmd *exec.Cmd, env []string) *process {
 // printed waits until the output holds text.
 func (p *process) printed(t *testing.T, text string) {
 	t.Helper()
+	p.wait(t, p.out, text)
+}
+
+// said waits until what is beside the output holds text.
+func (p *process) said(t *testing.T, text string) {
+	t.Helper()
+	p.wait(t, p.err, text)
+}
+
+func (p *process) wait(t *testing.T, o *output, text string) {
+	t.Helper()
 	limit := time.After(patience)
 	for {
-		got, grown := p.out.now()
+		got, grown := o.now()
 		if strings.Contains(got, text) {
 			return
 		}
 		select {
 		case <-grown:
 		case <-p.done:
-			if !strings.Contains(p.out.String(), text) {
-				t.Fatalf("ended with exit code %d and did not print %q", p.cmd.ProcessState.ExitCode(), text)
+			if !strings.Contains(o.String(), text) {
+				t.Fatalf("ended with exit code %d and without %q", p.cmd.ProcessState.ExitCode(), text)
 			}
 			return
 		case <-limit:
-			t.Fatalf("does not print %q", text)
+			t.Fatalf("no word of %q", text)
 		}
 	}
 }

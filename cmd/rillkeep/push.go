@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"iter"
 	"time"
@@ -25,7 +26,9 @@ type pushCmd struct {
 // Help is printed below the flags.
 func (pushCmd) Help() string {
 	return `The stream is sealed complete when the input is, error if the input reports one, and
-interrupted if it breaks off. Formats:
+interrupted if it breaks off or the command is stopped by a signal. The exit code is
+that of the stream's end: 0 complete, 3 cancelled, 4 error, 5 interrupted; 1 if the
+node went away before it was known. Formats:
   openai      chat completions with "stream": true
   anthropic   messages with "stream": true
   ndjson      lines {"text":"…"} or "…"
@@ -80,7 +83,7 @@ func (p pushCmd) Run(ctx context.Context, con *console) error {
 		// One Ctrl-C stops the whole pipeline: the input may have ended by it.
 		pumped = &client.SourceError{Err: errStopped}
 	}
-	sealed, err := p.seal(context.WithoutCancel(ctx), c, pumped)
+	sealed, err := p.seal(context.WithoutCancel(ctx), c, ack, pumped)
 	if err != nil {
 		return err
 	}
@@ -90,24 +93,30 @@ func (p pushCmd) Run(ctx context.Context, con *console) error {
 		}
 	}
 	why := ""
-	if source, ok := errors.AsType[*client.SourceError](pumped); ok && !errors.Is(source, errStopped) {
-		why = source.Error()
+	if pumped != nil && !errors.Is(pumped, errStopped) && !errors.Is(pumped, plane.ErrClosed) {
+		why = plain(pumped)
 	}
 	return ended(con, sealed.Status, why)
 }
 
-// seal ends the stream as the input ended.
-func (p pushCmd) seal(ctx context.Context, c *client.Client, pumped error) (wire.Sealed, error) {
+// seal ends the stream as the input ended, or answers how another ended it.
+func (p pushCmd) seal(ctx context.Context, c *client.Client, ack wire.Ack, pumped error) (wire.Sealed, error) {
 	source, ours := errors.AsType[*client.SourceError](pumped)
 	switch {
 	case pumped == nil, errors.Is(pumped, plane.ErrCancelled):
 		return c.Close(ctx, p.ID, wire.Close{})
+	case ack.Status.Ended():
+		return wire.Sealed{Status: ack.Status, Seq: ack.Seq, DurableSeq: ack.DurableSeq}, nil
 	case !ours:
 		sealed, err := c.Close(ctx, p.ID, wire.Close{Status: plane.StatusInterrupted})
-		if err == nil && errors.Is(pumped, plane.ErrClosed) {
-			return sealed, nil // somebody else ended it, and this is how
+		switch {
+		case errors.Is(err, client.ErrUnreached):
+			return sealed, fmt.Errorf("the node went away in mid-stream: %s; %d units were known to be durable, and the stream will end interrupted",
+				plain(pumped), ack.DurableSeq)
+		case err != nil:
+			return sealed, pumped
 		}
-		return wire.Sealed{}, pumped
+		return sealed, nil
 	case errors.Is(source, errStopped), errors.Is(source, upstream.ErrTruncated):
 		return c.Close(ctx, p.ID, wire.Close{Status: plane.StatusInterrupted})
 	default:

@@ -5,7 +5,9 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -202,4 +204,51 @@ func TestPushSaysHowAnotherEndedItsStream(t *testing.T) {
 	post(t, s.URL()+"/v1/streams/m1/fail", `{"error":"given up"}`)
 	got := <-p.done
 	got.want(t, exitError, "", "rillkeep: the stream ended with an error\n")
+}
+
+func TestPushWhoseConnectionIsLostSealsItsStreamAndSaysWhy(t *testing.T) {
+	t.Parallel()
+	s := openServer(t, node.Config{})
+	way := openWay(t, strings.TrimPrefix(s.URL(), "http://"))
+	push := launch(t, "push", "m1", "--server", "http://"+way.addr())
+	if _, err := io.WriteString(push.in, "text"); err != nil {
+		t.Fatal(err)
+	}
+	s.waitText(t, "m1", "text")
+	way.cut()
+	code := push.ended(t)
+	if said := push.err.String(); code != exitInterrupted || !strings.HasPrefix(said, "rillkeep: the stream was interrupted: ") || strings.Count(said, "\n") != 1 {
+		t.Errorf("exit %d, said %q", code, said)
+	}
+	if snap := s.snapshot(t, "m1"); snap.Status != plane.StatusInterrupted || snap.Text != "text" {
+		t.Errorf("%+v", snap)
+	}
+}
+
+func TestPushSaysWhatItKnowsWhenItsNodeGoesAway(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		signal os.Signal
+		code   int
+		want   *regexp.Regexp
+	}{
+		"stopped": {syscall.SIGTERM, exitInterrupted, regexp.MustCompile(`^rillkeep: the stream was interrupted\n$`)},
+		"killed": {os.Kill, exitFailure, regexp.MustCompile(
+			`^rillkeep: the node went away in mid-stream: .+; [04] units were known to be durable, and the stream will end interrupted\n$`)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p, url := serve(t)
+			push := launch(t, "push", "m1", "--server", url)
+			if _, err := io.WriteString(push.in, "text"); err != nil {
+				t.Fatal(err)
+			}
+			waitText(t, url, "m1", "text")
+			at(t, url, nil, "flush", "m1").want(t, 0, "durable through 4\n", "")
+			p.signal(t, tt.signal)
+			if code, said := push.ended(t), push.err.String(); code != tt.code || !tt.want.MatchString(said) {
+				t.Errorf("exit %d, said %q", code, said)
+			}
+		})
+	}
 }

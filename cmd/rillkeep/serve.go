@@ -20,15 +20,15 @@ import (
 
 type serveCmd struct {
 	Listen   string `help:"Address to listen on, by default ${default}; beyond loopback only with keys." env:"RILLKEEP_LISTEN" default:"127.0.0.1:8080" placeholder:"HOST:PORT"`
-	Data     string `help:"Folder of the embedded SQLite store, by default ${default}." env:"RILLKEEP_DATA" default:"data" placeholder:"DIR"`
+	Data     string `help:"Folder of the embedded SQLite store, by default data." env:"RILLKEEP_DATA" placeholder:"DIR"`
 	Database string `help:"postgres:// URL of the store, instead of the embedded one." env:"RILLKEEP_DATABASE" placeholder:"URL"`
 	Direct   string `help:"postgres:// URL of the same database past a pooler such as PgBouncer, if --database leads to one." name:"direct-database" env:"RILLKEEP_DIRECT_DATABASE" placeholder:"URL"`
 	Name     string `help:"The node's name among those of one database, the same over restarts; host name and address if not given." env:"RILLKEEP_NAME" placeholder:"NAME"`
 	tableFlags
-	Retention time.Duration `help:"Delete streams from the database this long after their end; by default they stay." env:"RILLKEEP_RETENTION" placeholder:"DURATION"`
+	Retention time.Duration `help:"Delete streams from the database this long after their end, such as 720h; by default they stay." env:"RILLKEEP_RETENTION" placeholder:"DURATION"`
 	Keys      string        `help:"File of the keys that verify tokens. Without it everything is allowed, on loopback only." env:"RILLKEEP_KEYS" placeholder:"FILE"`
-	Audience  string        `help:"Audience that tokens must be made for, by default ${default}." env:"RILLKEEP_AUDIENCE" default:"rillkeep" placeholder:"NAME"`
-	MaxText   size          `help:"Memory for the text of all streams together, by default ${default}; the process takes up to twice as much." env:"RILLKEEP_MAX_TEXT" default:"1GiB" placeholder:"SIZE"`
+	Audience  string        `help:"Audience that tokens must be made for, by default rillkeep." env:"RILLKEEP_AUDIENCE" placeholder:"NAME"`
+	MaxText   size          `help:"Memory for the text of all streams together, by default ${default}, at least 64KiB; the process takes up to twice as much." env:"RILLKEEP_MAX_TEXT" default:"1GiB" placeholder:"SIZE"`
 	Drain     time.Duration `help:"Time that a stopping node has to seal its streams and end its readers, by default ${default}." env:"RILLKEEP_DRAIN" default:"25s" placeholder:"DURATION"`
 	LogLevel  slog.Level    `help:"debug, info (the default), warn or error." env:"RILLKEEP_LOG_LEVEL" default:"info" placeholder:"LEVEL"`
 	LogJSON   bool          `help:"Log JSON also to a terminal." name:"log-json" env:"RILLKEEP_LOG_JSON"`
@@ -36,13 +36,25 @@ type serveCmd struct {
 
 // Help is printed below the flags.
 func (serveCmd) Help() string {
-	return `Examples:
+	return `A DURATION is numbers with their units h, m, s or ms: 720h, 1h30m, 500ms. A SIZE is a
+number with KiB, MiB, GiB or TiB: 512MiB. A setting that would have no effect beside
+the others is refused.
+
+Examples:
   rillkeep serve
   rillkeep serve --listen 127.0.0.1:9090 --data /var/lib/rillkeep
   RILLKEEP_DATABASE=postgres://user:password@127.0.0.1:5432/app rillkeep serve --retention 720h
   rillkeep serve --listen 0.0.0.0:8080 --keys keys.txt
   rillkeep serve --database postgres://… --table message --chunks message_chunk \
     --columns body=content,host=stream_host,cancel=stop_requested`
+}
+
+// Validate is called before Run.
+func (s serveCmd) Validate() error {
+	if s.Drain <= 0 {
+		return errors.New("--drain is a time of more than 0")
+	}
+	return nil
 }
 
 // Run serves until it is told to stop, then drains.

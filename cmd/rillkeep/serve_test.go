@@ -7,12 +7,14 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"rillkeep.dev/rillkeep/plane"
+	"rillkeep.dev/rillkeep/router/node"
 	"rillkeep.dev/rillkeep/router/wire"
 	"rillkeep.dev/rillkeep/store/postgres/pgtest"
 )
@@ -203,15 +205,46 @@ func TestServeRefusesWhatCannotBe(t *testing.T) {
 	}
 }
 
+func TestServeRefusesASettingThatWouldHaveNoEffect(t *testing.T) {
+	t.Parallel()
+	const database = "--database=postgres://u:hush@127.0.0.1:1/x"
+	keys := keysFile(t, secret)
+	for name, tt := range map[string]struct {
+		args []string // the last one is the setting
+		want string   // what the others lack
+	}{
+		"a folder beside a database":       {[]string{database, "--data=data"}, "Data beside a Database has no effect"},
+		"the same from the environment":    {[]string{"RILLKEEP_DATA=data", database}, "Data beside a Database has no effect"},
+		"a way past no pooler":             {[]string{"--direct-database=postgres://u:hush@127.0.0.1:1/x"}, "DirectDatabase without a database has no effect"},
+		"an audience without keys":         {[]string{"--audience=app"}, "Audience without Keys has no effect"},
+		"the default audience, too":        {[]string{"--audience=rillkeep"}, "Audience without Keys has no effect"},
+		"an audience from the environment": {[]string{"RILLKEEP_AUDIENCE=app"}, "Audience without Keys has no effect"},
+		"a table without a database":       {[]string{"--chunks=c", "--table=m"}, "Tables of the application need its database"},
+		"columns without a table":          {[]string{database, "--columns=body=content"}, "no table is named for messages"},
+		"chunks without a table":           {[]string{database, "--chunks=c"}, "no table is named for messages"},
+		"chunk columns without chunks":     {[]string{database, "--table=m", "--chunk-columns=text=piece"}, "no table is named for chunks"},
+		"a table without chunks":           {[]string{database, "--table=m"}, "no table is named for chunks"},
+		"a name that no column holds":      {[]string{database, "--table=m", "--chunks=c", "--name=n1"}, "a node's name needs a column for host"},
+		"retention of messages":            {[]string{database, "--table=m", "--chunks=c", "--retention=1h"}, "an application's tables have no retention"},
+		"text for no stream":               {[]string{"--keys=" + keys, "--max-text=5"}, "MaxText is 5 bytes, and must be at least 64 KiB"},
+	} {
+		args, env := tt.args, 0
+		for env < len(args) && strings.HasPrefix(args[env], "RILLKEEP_") {
+			env++
+		}
+		got := launch(t, slices.Insert(slices.Clone(args), env, "serve", "--listen=127.0.0.1:0")...)
+		if code, said := got.ended(t), got.err.String(); code != exitFailure || !strings.HasPrefix(said, "rillkeep: ") ||
+			!strings.Contains(said, tt.want) || strings.Contains(said, "hush") || got.out.String() != "" {
+			t.Errorf("%s: exit %d, said %q, want %q", name, code, said, tt.want)
+		}
+	}
+}
+
 func TestServeWaitsForItsDatabase(t *testing.T) {
 	t.Parallel()
 	addr := pgtest.FreeAddress(t)
 	p := launch(t, "serve", "--listen", addr, "--database", "postgres://u:hush@127.0.0.1:1/x", "--direct-database", "postgres://u:hush@127.0.0.1:1/x")
-	for deadline := time.Now().Add(patience); !strings.Contains(p.err.String(), "connection refused"); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("said %q", p.err)
-		}
-	}
+	p.said(t, "connection refused")
 	for path, want := range map[string]int{"/healthz": http.StatusOK, "/readyz": http.StatusServiceUnavailable} {
 		resp, err := http.Get("http://" + addr + path)
 		if err != nil {
@@ -241,7 +274,7 @@ func TestServeKeepsStreamsInPostgres(t *testing.T) {
 	secret, _ := u.User.Password()
 	var all []*process
 	for round, args := range [][]string{{"--database", u.String()}, {"RILLKEEP_DATABASE=" + u.String(), "--name", "n1"}} {
-		p, url := serve(t, append(args, "--log-level", "debug", "--data", "not-used")...)
+		p, url := serve(t, append(args, "--log-level", "debug")...)
 		all = append(all, p)
 		id := []string{"m1", "m2"}[round]
 		at(t, url, strings.NewReader("kept in 🐘"), "push", id).want(t, 0, "", "")
@@ -252,7 +285,7 @@ func TestServeKeepsStreamsInPostgres(t *testing.T) {
 		if code := p.ended(t); code != 0 {
 			t.Errorf("exit %d", code)
 		}
-		if _, err := os.Stat(filepath.Join(p.cmd.Dir, "not-used")); err == nil {
+		if _, err := os.Stat(filepath.Join(p.cmd.Dir, node.DefaultData)); err == nil {
 			t.Error("it made a folder for data as well")
 		}
 	}

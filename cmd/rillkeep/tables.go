@@ -40,7 +40,10 @@ type ddlCmd struct {
 
 // Help is printed below the flags.
 func (ddlCmd) Help() string {
-	return `Examples:
+	return `It takes the names that serve takes, so that one set of flags or one environment does
+for both. Those that the statements do not need are checked all the same.
+
+Examples:
   rillkeep ddl --chunks message_chunk | psql postgres://…
   rillkeep ddl --table message --chunks message_chunk --columns host=stream_host
   rillkeep ddl --chunks app.message_chunk --chunk-columns stream=message_id,text=piece`
@@ -51,6 +54,11 @@ func (d ddlCmd) Run(con *console) error {
 	t, err := d.tables()
 	if err != nil {
 		return err
+	}
+	if d.Table != "" {
+		if err := t.Validate(); err != nil {
+			return err
+		}
 	}
 	ddl, err := t.DDL()
 	if err != nil {

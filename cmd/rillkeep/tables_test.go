@@ -98,6 +98,8 @@ func TestDDLAndServeRefuseNamesThatAreNone(t *testing.T) {
 	}{
 		{[]string{"ddl"}, "no table is named for chunks"},
 		{[]string{"ddl", "--chunks", `a"b`}, "a name with a quotation mark"},
+		{[]string{"ddl", "--chunks", "c", "--table", `a"b`}, "a name with a quotation mark"},
+		{[]string{"ddl", "--chunks", "c", "--table", "c"}, "give chunks a table of their own"},
 		{[]string{"ddl", "--chunks", "c", "--chunk-columns", "host=h"}, `"host" is no role of a column; the roles are id, stream, seq, text`},
 		{[]string{"ddl", "--chunks", "c", "--chunk-columns", "text="}, "a chunk's text has a column without a name"},
 		{[]string{"ddl", "--chunks", "c", "--columns", "host=h"}, "no table is named for messages"},

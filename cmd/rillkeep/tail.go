@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 
 	"rillkeep.dev/rillkeep/plane"
+	"rillkeep.dev/rillkeep/router/client"
 )
 
 type tailCmd struct {
@@ -20,8 +22,9 @@ type tailCmd struct {
 // Help is printed below the flags.
 func (tailCmd) Help() string {
 	return `Prints the text as it comes and exits with 0 when the stream is complete, 3 if it
-was cancelled, 4 if it ended with an error, 5 if it was interrupted. With --json
-each frame is a line.
+was cancelled, 4 if it ended with an error, 5 if it was interrupted. A stream that has
+a row and no producer yet is waited for, and that is said. With --json each frame is a
+line.
 
 Examples:
   rillkeep tail m1
@@ -51,9 +54,17 @@ func (t tailCmd) Run(ctx context.Context, con *console) error {
 	if err != nil {
 		return err
 	}
+	var asking sync.WaitGroup
+	defer asking.Wait()
+	defer giveUp(nil)
+	asked := false
 	for f, err := range c.Follow(ctx, t.ID, t.From, t.Plane) {
 		if err == nil {
 			err = out.frame(f)
+		}
+		if f.Kind == plane.KindOpen && f.Seq == 0 && !f.Ended && !asked {
+			asked = true
+			asking.Go(func() { t.explain(ctx, con, c) })
 		}
 		if err != nil {
 			return errors.Join(err, out.finish())
@@ -74,6 +85,14 @@ func (t tailCmd) Run(ctx context.Context, con *console) error {
 		return ended(con, f.Status, f.Error)
 	}
 	return nil
+}
+
+// explain says why there is no text if nobody has opened the stream yet, which
+// may last. What else it finds is said by the frames.
+func (t tailCmd) explain(ctx context.Context, con *console, c *client.Client) {
+	if snap, err := c.Snapshot(ctx, t.ID); err == nil && snap.Status == plane.StatusPending {
+		con.say("the stream has not been opened yet; waiting for its producer")
+	}
 }
 
 // printer prints frames.

@@ -3,8 +3,10 @@ package main
 import (
 	"bufio"
 	"context"
+	"database/sql"
 	"io"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -114,6 +116,41 @@ func TestTailExitsAsTheStreamEnded(t *testing.T) {
 	}
 	for _, from := range []string{"auto", "live", "durable"} {
 		s.command(t, "", "tail", "--plane", from, "none").want(t, exitNotFound, "", "rillkeep: stream not found\n")
+	}
+}
+
+func TestTailSaysOnceThatNobodyHasOpenedItsStreamYet(t *testing.T) {
+	t.Parallel()
+	data := t.TempDir()
+	_, url := serve(t, "--data", data)
+	db, err := sql.Open("sqlite", "file:"+filepath.Join(data, "rillkeep.db")+"?_pragma=busy_timeout(10000)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	if _, err := db.ExecContext(t.Context(), "INSERT INTO streams (id, created_at, updated_at) VALUES ('m1', 1, 1)"); err != nil {
+		t.Fatal(err)
+	}
+	way := openWay(t, strings.TrimPrefix(url, "http://"))
+	var tails []*process
+	for _, args := range [][]string{{}, {"--plane", "durable"}, {"--json"}} {
+		tail := launch(t, append([]string{"tail", "m1", "--server", "http://" + way.addr()}, args...)...)
+		tail.said(t, "rillkeep: the stream has not been opened yet; waiting for its producer\n")
+		tails = append(tails, tail)
+	}
+	way.cut() // and they find it as it was
+	at(t, url, strings.NewReader("its text"), "push", "m1").want(t, 0, "", "")
+	for _, tail := range tails {
+		if code := tail.ended(t); code != 0 || !strings.Contains(tail.out.String(), "its text") || strings.Count(tail.err.String(), "not been opened") != 1 {
+			t.Errorf("exit %d, printed %q, said %q", code, tail.out, tail.err)
+		}
+	}
+	post(t, url+"/v1/streams/m2", ``)
+	silent := launch(t, "tail", "m2", "--json", "--server", url)
+	silent.printed(t, `"type":"open"`)
+	post(t, url+"/v1/streams/m2/close", ``)
+	if code := silent.ended(t); code != 0 || silent.err.String() != "" {
+		t.Errorf("a stream that is open and has no text: exit %d, said %q", code, silent.err)
 	}
 }
 

@@ -37,7 +37,8 @@ func (e *SourceError) Unwrap() error { return e.Err }
 // Pump sends the deltas of source, of any size and the first one at offset from,
 // in one long request. It returns the last acknowledgement, and leaves the
 // stream open. An Ack that says Cancelled, and no error, means that the stream
-// was asked to stop; if before the pump began, it took nothing. An error is the source's, a *SourceError, or that of the
+// was asked to stop; if before the pump began, it took nothing. One with a Status,
+// and plane.ErrClosed, says how another ended the stream meanwhile. An error is the source's, a *SourceError, or that of the
 // server or the way there: then the Ack is the last that came, and the rest of
 // what was sent may have arrived or not.
 //
@@ -155,7 +156,7 @@ func (c *Client) acks(req *http.Request, progress func(wire.Ack)) (last wire.Ack
 		case err != nil:
 			return last, fmt.Errorf("read acknowledgements: %w", err)
 		case line.Error != nil:
-			return last, wire.Restore(line.Error)
+			return line.Ack, wire.Restore(line.Error)
 		}
 		last = line.Ack
 		if line.Done {

@@ -271,8 +271,8 @@ func TestAReadEndsWhenItsTokenDoes(t *testing.T) {
 	n.client = n.as(k.token(t, auth.Claims{Ops: []auth.Op{auth.Write}, Streams: []string{"m1"}}))
 	n.open("m1")
 	n.push("m1", 0, "text")
-	// Clocks may be 10 s apart: this one is good for two or three seconds more.
-	short := k.sign(t, jwt.MapClaims{"ops": []string{"read"}, "streams": []string{"m1"}, "exp": time.Now().Unix() - 7})
+	// Clocks may be 10 s apart: this one is good for six or seven seconds more.
+	short := k.sign(t, jwt.MapClaims{"ops": []string{"read"}, "streams": []string{"m1"}, "exp": time.Now().Unix() - 3})
 	long := k.token(t, auth.Claims{Ops: []auth.Op{auth.Read}, Streams: []string{"m1"}})
 	stays := n.reads("m1", "", "Authorization", "Bearer "+long)
 	end := make(map[string]*reader)

@@ -22,8 +22,9 @@ import (
 	"rillkeep.dev/rillkeep/store/postgres/pgtest"
 )
 
-// patience bounds what a test waits for. Nothing that works takes as long.
-const patience = 30 * time.Second
+// patience bounds what a test waits for. Nothing that works takes as long, however
+// little of the machine is left to it.
+const patience = 2 * time.Minute
 
 // running is a node, and what a test needs to speak to it.
 type running struct {
@@ -45,9 +46,11 @@ func openNode(tb testing.TB, cfg node.Config) *running {
 	if cfg.Data == "" && cfg.Database == "" {
 		cfg.Data = tb.TempDir()
 	}
-	n, err := node.Open(tb.Context(), cfg)
+	ctx, cancel := context.WithTimeout(tb.Context(), patience) // it waits for its database
+	defer cancel()
+	n, err := node.Open(ctx, cfg)
 	if err != nil {
-		tb.Fatal(err)
+		tb.Fatalf("open node: %v", err)
 	}
 	transport := &http.Transport{MaxIdleConnsPerHost: 8}
 	r := &running{Node: n, tb: tb, cfg: cfg, http: &http.Client{Transport: transport}}

@@ -65,7 +65,7 @@ func TestWhatIsNoStreamIDIsRefused(t *testing.T) {
 	t.Parallel()
 	n := openNode(t, node.Config{})
 	for _, c := range []struct {
-		target string // after /v1/streams/
+		target string // after /v1/streams/, or /demo/streams/
 		status int
 		code   string
 	}{
@@ -86,11 +86,14 @@ func TestWhatIsNoStreamIDIsRefused(t *testing.T) {
 		{"%ED%A0%80", 400, "bad_request"},
 		{"a/b", 404, "no_route"},
 		{"a/append/b", 404, "no_route"},
+		{"a/b%2Fc", 404, "no_route"},
 	} {
-		a := n.do(http.MethodPost, "/v1/streams/"+c.target, "")
-		wantError(t, c.target, a, c.status, c.code)
-		if strings.Contains(a.body, "xxxx") || strings.Contains(a.body, "[31m") {
-			t.Errorf("%q is quoted in %s", c.target, a.body)
+		for _, route := range []string{"/v1/streams/", "/demo/streams/"} {
+			a := n.do(http.MethodPost, route+c.target, "")
+			wantError(t, route+c.target, a, c.status, c.code)
+			if strings.Contains(a.body, "xxxx") || strings.Contains(a.body, "[31m") {
+				t.Errorf("%q is quoted in %s", c.target, a.body)
+			}
 		}
 	}
 	for _, target := range []string{"/v1/streams/%zz", "/v1/streams/a%"} {

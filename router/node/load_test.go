@@ -194,7 +194,7 @@ func testHugeText(t *testing.T, cfg node.Config, live, sealed int) {
 	text = ""
 	replay := func(state string, readers int, joined func()) {
 		t.Helper()
-		ctx, cancel := context.WithTimeout(t.Context(), 4*patience)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 		defer cancel()
 		began, peak := time.Now(), watchHeap()
 		var all errgroup.Group

@@ -24,15 +24,6 @@ import (
 	"rillkeep.dev/rillkeep/router/auth"
 	"rillkeep.dev/rillkeep/store"
 	"rillkeep.dev/rillkeep/store/lease"
-	"rillkeep.dev/rillkeep/store/postgres/mapped"
-)
-
-// Defaults of Config.
-const (
-	DefaultListen  = "127.0.0.1:8080"
-	DefaultData    = "data"
-	DefaultDrain   = 25 * time.Second
-	DefaultMaxText = int64(1 << 30)
 )
 
 // What bounds a client's connection, beside router.Limits, and a node's end.
@@ -43,52 +34,6 @@ const (
 	endGrace      = 3 * time.Second // for readers to take the end of their streams
 	storeGrace    = 5 * time.Second // for the store's last calls to end, at most
 )
-
-// Config is all that a node needs to know. Its zero value is a node on
-// loopback with an embedded store in ./data.
-type Config struct {
-	Listen   string // host:port; "" means DefaultListen; port 0 takes a free one
-	Data     string // folder of the embedded store; "" means DefaultData
-	Database string // postgres://… ; "" is the embedded store in Data
-
-	// DirectDatabase is a URL of the same database past a pooler, for what needs a
-	// session of its own; "" means Database. See postgres.Config.DirectURL.
-	DirectDatabase string
-
-	// Tables are the application's own in Database, where streams are kept in
-	// those: its messages, which it makes, and their chunks. The zero Tables means
-	// Rillkeep's own tables, which it makes itself.
-	Tables mapped.Tables
-
-	// Name tells the nodes of one PostgreSQL database apart, and a node's own
-	// rows from others': it stays the same over restarts. "" means host name and
-	// address. The embedded store has one node, whatever its name. Tables without
-	// a host column have no place for it.
-	Name string
-
-	// Retention is how long ended streams stay in the database; 0 keeps them. Tables
-	// of an application's refuse it; the embedded store, and tables without a host
-	// column, refuse it and the next two.
-	Retention time.Duration
-	LeaseTTL  time.Duration // of the node's lease on the database; 0 means lease.DefaultTTL
-	Grace     time.Duration // from the end of a node's lease until others seal its streams; 0 means lease.DefaultGrace
-
-	Keys     *auth.Keys // verify tokens; nil allows everything, on loopback only
-	Audience string     // that tokens are made for; "" means auth.DefaultAudience
-
-	// MaxText bounds the text in memory, of all streams together, in bytes; 0
-	// means DefaultMaxText. The process takes up to twice as much for it.
-	MaxText int64
-
-	// Cluster makes this one of the nodes that share its store and serve each other's
-	// streams; nil for a node that serves its own alone.
-	Cluster *Cluster
-
-	Policy plane.Policy
-	Linger time.Duration // of ended streams in memory; 0 means actor.DefaultLinger
-	Limits router.Limits
-	Logger *slog.Logger // nil discards
-}
 
 // Node is a running node.
 type Node struct {
@@ -109,18 +54,17 @@ type Node struct {
 	stop    context.CancelFunc // ends all requests
 }
 
-// Open starts a node: when it returns, the node serves. It refuses to listen
-// beyond loopback without keys. While the database can't be reached it goes on
+// Open starts a node: when it returns, the node serves. What can't be right it
+// refuses at once, with plane.ErrConfig, such as to listen beyond loopback without
+// keys. While the database can't be reached it goes on
 // trying until ctx ends, logs why, and answers requests that it is not ready.
 func Open(ctx context.Context, cfg Config) (_ *Node, err error) {
-	if cfg.Listen == "" {
-		cfg.Listen = DefaultListen
+	cfg.Listen = cmp.Or(cfg.Listen, DefaultListen)
+	if err := cfg.check(); err != nil {
+		return nil, err
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
-	if err := auth.CheckListen(cfg.Listen, cfg.Keys != nil); err != nil {
-		return nil, err
 	}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", cfg.Listen)
 	if err != nil {
@@ -147,11 +91,7 @@ func Open(ctx context.Context, cfg Config) (_ *Node, err error) {
 	if err != nil {
 		return nil, err
 	}
-	name, err := cfg.name(listener.Addr())
-	if err != nil {
-		return nil, err
-	}
-	incarnation := strings.ToLower(rand.Text()[:12])
+	name, incarnation := cfg.name(listener.Addr()), strings.ToLower(rand.Text()[:12])
 	if err := n.takeName(ctx, name); err != nil {
 		return nil, err
 	}
@@ -179,9 +119,6 @@ func Open(ctx context.Context, cfg Config) (_ *Node, err error) {
 // compose puts the node's parts together. rows is the store as they see it, token
 // the owner token of its streams without their epochs.
 func (n *Node) compose(cfg Config, rows store.Store, token string) (err error) {
-	if cfg.MaxText < 0 {
-		return fmt.Errorf("%w: MaxText must be 0 or more", plane.ErrConfig)
-	}
 	text := plane.NewBudget(cmp.Or(cfg.MaxText, DefaultMaxText))
 	metrics := router.NewMetrics()
 	if n.lease != nil {

@@ -29,6 +29,10 @@ type Ack struct {
 	DurableSeq int64 `json:"durableSeq"`
 	Done       bool  `json:"done,omitempty"`      // the pump's last line
 	Cancelled  bool  `json:"cancelled,omitempty"` // last line: the stream was asked to stop
+
+	// Status, in a pump's last line, is how the stream ended under its hands: Seq
+	// and DurableSeq are then its length.
+	Status plane.Status `json:"status,omitempty"`
 }
 
 // PumpLine is a line of a pump's answer: an Ack, or the error that ended it.

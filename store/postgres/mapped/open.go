@@ -80,10 +80,10 @@ var (
 // the node's name and hear the change feed; "" means url, which then must not lead
 // to a pooler that takes sessions apart.
 func Open(ctx context.Context, url, direct string, t Tables) (*Store, error) {
-	t = t.withDefaults()
-	if err := refusal(t.check()); err != nil {
+	if err := t.Validate(); err != nil {
 		return nil, err
 	}
+	t = t.withDefaults()
 	pool, own, err := pg.Open(ctx, url, direct)
 	if err != nil {
 		return nil, err

@@ -88,6 +88,10 @@ func (t *Tables) Name(chunks bool, role, name string) error {
 	return fmt.Errorf("%w: %q is no role of a column; the roles are %s", plane.ErrConfig, role, strings.Join(known, ", "))
 }
 
+// Validate reports what is wrong with the names by themselves, without a look at
+// the database: a plane.ErrConfig that lists every fault.
+func (t Tables) Validate() error { return refusal(t.withDefaults().check()) }
+
 // check answers what is wrong with the names by themselves.
 func (t Tables) check() []string {
 	faults := append(checkTable("messages", t.Message), checkTable("chunks", t.Chunks)...)

@@ -97,7 +97,9 @@ max_client_conn = 200
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command("/bin/sh", "-c", `"$bin" "$dir/pgbouncer.ini" >"$dir/log" 2>&1 & cat >/dev/null; kill -KILL $!; rm -rf "$dir"`)
+	// As under an init system it is started again if it dies, as 1.18 may of a
+	// cancel request whose sender is gone ("bad client state: 0").
+	cmd := exec.Command("/bin/sh", "-c", `while sleep .1; do "$bin" "$dir/pgbouncer.ini" >>"$dir/log" 2>&1; done & cat >/dev/null; rm -rf "$dir"; kill -KILL 0`)
 	cmd.Env = append(os.Environ(), "bin="+bin, "dir="+dir)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if cmd.SysProcAttr.Credential, err = server.Owner(); err != nil {
