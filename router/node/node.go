@@ -60,15 +60,15 @@ type Config struct {
 	// Rillkeep's own tables, which it makes itself.
 	Tables mapped.Tables
 
-	// Name tells the nodes of one PostgreSQL database apart, and a node's own
-	// rows from others': it stays the same over restarts. "" means host name and
-	// address. The embedded store has one node, whatever its name. Tables without
-	// a host column have no place for it.
+	// Name tells the nodes of one database apart, and a node's own rows from
+	// others': it stays the same over restarts. "" means host name and address, and
+	// for the embedded store a name that one node of a folder can have. Tables
+	// without a host column have no place for it.
 	Name string
 
 	// Retention is how long ended streams stay in the database; 0 keeps them. Tables
-	// of an application's refuse it; the embedded store, and tables without a host
-	// column, refuse it and the next two.
+	// of an application's refuse it, and those without a host column the next two as
+	// well.
 	Retention time.Duration
 	LeaseTTL  time.Duration // of the node's lease on the database; 0 means lease.DefaultTTL
 	Grace     time.Duration // from the end of a node's lease until others seal its streams; 0 means lease.DefaultGrace
@@ -93,7 +93,7 @@ type Node struct {
 	lease  *lease.Keeper // nil where the store is this node's alone
 	actors *actor.System
 	router *router.Router
-	news   *news                         // nil if the store has this node alone
+	news   *news                         // nil if the store carries none
 	ready  atomic.Pointer[router.Router] // router, once it may be asked
 	server *http.Server
 	addr   net.Addr
@@ -206,7 +206,7 @@ func (n *Node) compose(cfg Config, rows store.Store, token string) (err error) {
 	if err != nil {
 		return err
 	}
-	n.router.Listening(cfg.Database == "") // a database may have other nodes, which are not heard yet, or never
+	n.router.Listening(false) // a store may have other nodes, which are not heard yet, or never
 	return nil
 }
 

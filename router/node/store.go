@@ -29,8 +29,8 @@ const (
 	maxPause   = 10 * time.Second
 )
 
-// embedded is the name of the one node that an embedded store can have: its rows
-// are its own whatever the process was called that made them.
+// embedded is the name of a node of an embedded store that has none: as a rule it
+// is the only one, and its rows are its own whatever its address was.
 const embedded = "embedded"
 
 // reachStore opens the store. A database that is not there, or lets nobody in, is
@@ -92,8 +92,6 @@ func openStore(ctx context.Context, cfg Config) (store.Store, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	switch {
-	case cfg.Database == "" && (cfg.Retention != 0 || cfg.LeaseTTL != 0 || cfg.Grace != 0):
-		return nil, fmt.Errorf("%w: the embedded store has no retention and no leases: they need a postgres:// database", plane.ErrConfig)
 	case cfg.Database == "" && cfg.DirectDatabase != "":
 		return nil, fmt.Errorf("%w: a direct database without a database", plane.ErrConfig)
 	case cfg.Tables != (mapped.Tables{}):
@@ -148,12 +146,12 @@ func openTables(ctx context.Context, cfg Config) (store.Store, error) {
 // name is the node's part of its owner tokens.
 func (cfg Config) name(addr net.Addr) (string, error) {
 	switch {
-	case cfg.Database == "":
-		return embedded, nil
 	case strings.ContainsRune(cfg.Name, '/'):
 		return "", fmt.Errorf("%w: a node's name has no slash: %q", plane.ErrConfig, cfg.Name)
 	case cfg.Name != "":
 		return cfg.Name, nil
+	case cfg.Database == "":
+		return embedded, nil
 	}
 	host, err := os.Hostname()
 	if err != nil {

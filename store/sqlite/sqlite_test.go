@@ -52,7 +52,7 @@ func shut(tb testing.TB, s store.Store) {
 func raw(tb testing.TB, path string) *sql.DB {
 	tb.Helper()
 	name := strings.NewReplacer("%", "%25", "?", "%3f", "#", "%23").Replace(path)
-	db, err := sql.Open("sqlite", "file:"+name+"?_pragma=busy_timeout(10000)&_txlock=immediate")
+	db, err := sql.Open("sqlite", "file:"+name+"?_pragma=busy_timeout(10000)&_pragma=synchronous(0)&_txlock=immediate")
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -123,15 +123,27 @@ func (b *backdoor) Edit(id string, edit func(*storetest.Row)) {
 	if row.HasError {
 		message = &row.Error
 	}
-	now := time.Now().UnixMicro()
+	var ended *int64
+	if !row.Ended.IsZero() {
+		ended = new(row.Ended.UnixMicro())
+	}
 	b.exec(`
-		INSERT OR REPLACE INTO streams (id, body, marks, seq, status, host, epoch, cancel, error, producer, meta, created_at, updated_at)
-		VALUES (?, ?, ?, ?, ?, nullif(?, ''), ?, ?, ?, nullif(?, ''), ?, ?, ?)`,
-		id, row.Body, string(marks), row.Seq, string(row.Status), row.Token, row.Epoch, row.Cancel, message, row.Producer, meta, now, now)
+		INSERT OR REPLACE INTO streams (id, body, marks, seq, status, host, epoch, cancel, error, producer, meta, created_at, updated_at, ended_at)
+		VALUES (?, ?, ?, ?, ?, nullif(?, ''), ?, ?, ?, nullif(?, ''), ?, ?, ?, ?)`,
+		id, row.Body, string(marks), row.Seq, string(row.Status), row.Token, row.Epoch, row.Cancel, message, row.Producer, meta,
+		micros(row.Created), micros(row.Updated), ended)
 	b.exec("DELETE FROM chunks WHERE stream_id = ?", id)
 	for _, c := range row.Chunks {
 		b.exec("INSERT INTO chunks (stream_id, seq, text) VALUES (?, ?, ?)", id, c.Seq, c.Text)
 	}
+}
+
+// micros is a time as it is stored; now if there is none.
+func micros(t time.Time) int64 {
+	if t.IsZero() {
+		t = time.Now()
+	}
+	return t.UnixMicro()
 }
 
 func (b *backdoor) Delete(id string) {
