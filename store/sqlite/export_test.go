@@ -47,7 +47,7 @@ func SQL() map[string]string {
 	return map[string]string{
 		"found": foundSQL, "advance": advanceSQL, "cancel": cancelSQL, "seal": sealSQL, "drop": dropSQL,
 		"orphans": ofNodeSQL, "chunks": chunksSQL, "page": pageSQL, "some": someSQL,
-		"owner": ownerSQL, "owned": ownedSQL, "orphan": orphanSQL, "ended": endedSQL, "past": pastSQL, "delete": deleteSQL,
+		"owner": nextOwnerSQL, "owned": ownedSQL, "orphan": orphanSQL, "ended": endedSQL, "past": pastSQL, "delete": deleteSQL,
 		"news": newsSQL, "cancelled": cancelledSQL,
 	}
 }

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// ownerSQL: ?1 beginning. The next token of a streaming row.
-	ownerSQL = `
+	// nextOwnerSQL: ?1 beginning. The next token of a streaming row.
+	nextOwnerSQL = `
 		SELECT coalesce(host, '') FROM streams WHERE status = 'streaming' AND coalesce(host, '') >= ?1
 		ORDER BY coalesce(host, '') LIMIT 1`
 
@@ -97,7 +97,7 @@ func wrap(what string, err error) error {
 func (s *Store) ofTheDead(ctx context.Context, at int64) (orphans []orphan, err error) {
 	for next := ""; ; {
 		var token string
-		err := s.reads.QueryRowContext(ctx, ownerSQL, next).Scan(&token)
+		err := s.reads.QueryRowContext(ctx, nextOwnerSQL, next).Scan(&token)
 		if errors.Is(err, sql.ErrNoRows) {
 			return orphans, nil
 		}

@@ -52,7 +52,7 @@ func sweepText(t *testing.T, db Database) {
 		}
 		written(t, s, "n1", id, slices...)
 	}
-	holed := written(t, s, "n1", "holed", "abc", "def")
+	written(t, s, "n1", "holed", "abc", "def")
 	db.Edit("holed", func(r *Row) { r.Chunks = r.Chunks[1:] })
 	over(db, runOf("n1"))
 	swept(t, db, s, 4)
@@ -68,10 +68,9 @@ func sweepText(t *testing.T, db Database) {
 		equal(t, sealed(t, s, seal).Status, plane.StatusInterrupted)
 		wantStream(t, s, id, plane.StatusInterrupted, text)
 	}
-	row := must(s.Read(bounded(t), "holed"))(t)
-	stored, _ := db.Row("holed")
-	if row.Status != plane.StatusInterrupted || row.Seq != holed.Seq || len(stored.Chunks) != 1 {
-		t.Errorf("holed: %+v, with %d pieces", row, len(stored.Chunks))
+	equal(t, must(s.Read(bounded(t), "holed"))(t).Status, plane.StatusInterrupted)
+	if stored, _ := db.Row("holed"); len(stored.Chunks) != 1 {
+		t.Errorf("of the text with a hole %d pieces are left", len(stored.Chunks))
 	}
 }
 
