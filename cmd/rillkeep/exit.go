@@ -11,6 +11,7 @@ import (
 	"rillkeep.dev/rillkeep/plane"
 	"rillkeep.dev/rillkeep/router/client"
 	"rillkeep.dev/rillkeep/router/wire"
+	"rillkeep.dev/rillkeep/store"
 	"rillkeep.dev/rillkeep/store/sqlite"
 )
 
@@ -79,7 +80,9 @@ func hint(err error) string {
 	case errors.Is(err, syscall.EADDRINUSE):
 		return "\nChoose another address with --listen; port 0 takes a free one."
 	case errors.Is(err, sqlite.ErrInUse):
-		return "\nAnother node has this folder: stop that one, or choose another folder with --data."
+		return "\nA node of an earlier release has this folder: stop that one, or choose another folder with --data."
+	case errors.Is(err, store.ErrNameInUse):
+		return "\nStop that one, name this one with --name, or choose another folder with --data or another --database."
 	case errors.Is(err, wire.ErrUnauthorized):
 		return "\nPut a token into RILLKEEP_TOKEN; rillkeep token mints one."
 	default:

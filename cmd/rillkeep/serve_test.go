@@ -183,7 +183,7 @@ func TestServeRefusesWhatCannotBe(t *testing.T) {
 		args []string
 		want string
 	}{
-		"another's data":   {[]string{"--data", data, "--listen", "127.0.0.1:0"}, "database is in use\nAnother node has this folder"},
+		"another's data":   {[]string{"--data", data, "--listen", "127.0.0.1:0"}, "another node of that name is running: give each node of a database a name of its own\nStop that one, name this one with --name"},
 		"another's port":   {[]string{"--listen", addr}, "address already in use\nChoose another address with --listen"},
 		"all without keys": {[]string{"--listen", "0.0.0.0:0"}, "refuse to listen on \"0.0.0.0:0\" without keys"},
 		"no address":       {[]string{"--listen", "8080"}, "missing port in address"},
@@ -237,6 +237,26 @@ func TestServeRefusesASettingThatWouldHaveNoEffect(t *testing.T) {
 			!strings.Contains(said, tt.want) || strings.Contains(said, "hush") || got.out.String() != "" {
 			t.Errorf("%s: exit %d, said %q, want %q", name, code, said, tt.want)
 		}
+	}
+}
+
+func TestServeSharesItsFolderWithNodesOfOtherNames(t *testing.T) {
+	t.Parallel()
+	data := t.TempDir()
+	one, first := serve(t, "--data", data, "--name", "n1", "--retention", "720h")
+	_, second := serve(t, "--data", data, "--name", "n2")
+	post(t, first+"/v1/streams/m1", ``)
+	post(t, first+"/v1/streams/m1/append", `{"text":"durable"}`)
+	if got := at(t, first, nil, "flush", "m1"); got.code != 0 {
+		t.Fatalf("flush: %+v", got)
+	}
+	tail := launch(t, "tail", "m1", "--server", second)
+	tail.printed(t, "durable")
+	one.signal(t, os.Kill)
+	one.ended(t)
+	_, _ = serve(t, "--data", data, "--name", "n1") // its name is free at once
+	if code := tail.ended(t); code != exitInterrupted || tail.out.String() != "durable" {
+		t.Errorf("the reader on the other node: exit %d, %q", code, tail.out)
 	}
 }
 

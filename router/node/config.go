@@ -47,15 +47,15 @@ type Config struct {
 	// Rillkeep's own tables, which it makes itself.
 	Tables mapped.Tables
 
-	// Name tells the nodes of one PostgreSQL database apart, and a node's own
-	// rows from others': it stays the same over restarts. "" means host name and
-	// address. The embedded store has one node, whatever its name. Tables without
-	// a host column have no place for it.
+	// Name tells the nodes of one database apart, and a node's own rows from
+	// others': it stays the same over restarts. "" means host name and address, and
+	// for the embedded store a name that one node of a folder can have. Tables
+	// without a host column have no place for it.
 	Name string
 
 	// Retention is how long ended streams stay in the database; 0 keeps them. Tables
-	// of an application's refuse it; the embedded store, and tables without a host
-	// column, refuse it and the next two.
+	// of an application's refuse it, and those without a host column the next two as
+	// well.
 	Retention time.Duration
 	LeaseTTL  time.Duration // of the node's lease on the database; 0 means lease.DefaultTTL
 	Grace     time.Duration // from the end of a node's lease until others seal its streams; 0 means lease.DefaultGrace
@@ -109,8 +109,6 @@ func (cfg Config) checkPlaces() string {
 		return fmt.Sprintf("Listen: %v", err)
 	case named == nil && (number < 0 || number > math.MaxUint16):
 		return fmt.Sprintf("Listen: %q has no port from 0 to %d", cfg.Listen, math.MaxUint16)
-	case cfg.Database == "" && (cfg.Retention != 0 || cfg.LeaseTTL != 0 || cfg.Grace != 0):
-		return "the embedded store has no retention and no leases: Retention, LeaseTTL and Grace need a postgres:// database"
 	case cfg.Database == "" && cfg.DirectDatabase != "":
 		return "DirectDatabase without a database has no effect"
 	case cfg.Database != "" && !isPostgres(cfg.Database):
@@ -173,10 +171,10 @@ func isPostgres(url string) bool {
 // name is the node's part of its owner tokens.
 func (cfg Config) name(addr net.Addr) string {
 	switch {
-	case cfg.Database == "":
-		return embedded
 	case cfg.Name != "":
 		return cfg.Name
+	case cfg.Database == "":
+		return embedded
 	}
 	host, err := os.Hostname()
 	if err != nil {

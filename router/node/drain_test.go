@@ -241,18 +241,8 @@ func TestTheFileOfANodeThatDiedIsEnough(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	other := openNode(t, node.Config{Data: dir, Name: "another"}) // a file has one node, whatever its name
+	other := openNode(t, node.Config{Data: dir})
 	wantEnding(t, other, "m1", plane.StatusInterrupted, "committed ")
-}
-
-func TestAFileServesOneNode(t *testing.T) {
-	t.Parallel()
-	n := openNode(t, node.Config{})
-	_, err := node.Open(t.Context(), node.Config{Listen: "127.0.0.1:0", Data: n.cfg.Data})
-	if !errors.Is(err, sqlite.ErrInUse) {
-		t.Errorf("a second node: %v", err)
-	}
-	n.whole("m1", "text")
 }
 
 func TestANodeRefusesWhatItCannotBe(t *testing.T) {

@@ -2,7 +2,6 @@ package node_test
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"net/http"
 	"strings"
@@ -23,10 +22,7 @@ func brief(database, name string) node.Config {
 // count is what a query of one number answers.
 func (r *running) count(query string) (n int) {
 	r.tb.Helper()
-	db, err := sql.Open("pgx", r.cfg.Database)
-	if err != nil {
-		r.tb.Fatal(err)
-	}
+	db, query := r.sharedDB(query)
 	defer db.Close()
 	if err := db.QueryRowContext(r.tb.Context(), query).Scan(&n); err != nil {
 		r.tb.Fatal(err)
@@ -36,51 +32,52 @@ func (r *running) count(query string) (n int) {
 
 func TestTheStreamsOfANodeThatDiedAreSealedByAnother(t *testing.T) {
 	t.Parallel()
-	database := pgtest.URL(t)
-	dies, lives := openNode(t, brief(database, "dies")), openNode(t, brief(database, "lives"))
-	want := make(map[string]string)
-	for i := range 30 {
-		id := fmt.Sprintf("m%02d", i)
-		dies.open(id)
-		pos := int64(0)
-		for n := range i {
-			delta := fmt.Sprintf("checkpoint %d 😀, ", n)
-			pos = dies.push(id, pos, delta)
-			want[id] += delta
-			dies.flush(id)
+	onEachShared(t, func(t *testing.T, in func(node.Config) node.Config) {
+		dies, lives := openNode(t, in(brief("", "dies"))), openNode(t, in(brief("", "lives")))
+		want := make(map[string]string)
+		for i := range 30 {
+			id := fmt.Sprintf("m%02d", i)
+			dies.open(id)
+			pos := int64(0)
+			for n := range i {
+				delta := fmt.Sprintf("checkpoint %d 😀, ", n)
+				pos = dies.push(id, pos, delta)
+				want[id] += delta
+				dies.flush(id)
+			}
+			dies.push(id, pos, "and what was not durable")
 		}
-		dies.push(id, pos, "and what was not durable")
-	}
-	lives.open("live")
-	pos := lives.push("live", 0, "not a word ")
-	lives.flush("live")
-	dies.http.CloseIdleConnections()
-	if err := dies.Close(); err != nil { // with no word to the database
-		t.Fatal(err)
-	}
-	await(t, "no row of the dead one says streaming (L)", func() bool {
-		page, err := lives.client.List(t.Context(), client.Query{Status: string(plane.StatusStreaming), Prefix: "m"})
-		if err != nil {
+		lives.open("live")
+		pos := lives.push("live", 0, "not a word ")
+		lives.flush("live")
+		dies.http.CloseIdleConnections()
+		if err := dies.Close(); err != nil { // with no word to the database
 			t.Fatal(err)
 		}
-		return len(page.Streams) == 0
-	})
-	for i := range 30 {
-		id := fmt.Sprintf("m%02d", i)
-		snap := lives.snapshot(id)
-		// The checkpoint of the last delta may have been on its way.
-		if snap.Status != plane.StatusInterrupted || !strings.HasPrefix(snap.Text, want[id]) || !strings.HasPrefix(want[id]+"and what was not durable", snap.Text) {
-			t.Errorf("%s is %s: %q, want %q", id, snap.Status, snap.Text, want[id])
+		await(t, "no row of the dead one says streaming (L)", func() bool {
+			page, err := lives.client.List(t.Context(), client.Query{Status: string(plane.StatusStreaming), Prefix: "m"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return len(page.Streams) == 0
+		})
+		for i := range 30 {
+			id := fmt.Sprintf("m%02d", i)
+			snap := lives.snapshot(id)
+			// The checkpoint of the last delta may have been on its way.
+			if snap.Status != plane.StatusInterrupted || !strings.HasPrefix(snap.Text, want[id]) || !strings.HasPrefix(want[id]+"and what was not durable", snap.Text) {
+				t.Errorf("%s is %s: %q, want %q", id, snap.Status, snap.Text, want[id])
+			}
+			wantEnding(t, lives, id, plane.StatusInterrupted, snap.Text)
 		}
-		wantEnding(t, lives, id, plane.StatusInterrupted, snap.Text)
-	}
-	await(t, "they are counted, when the sweep has ended", func() bool { return lives.metrics()["rillkeep_streams_swept_total"] == 30 })
-	if held := lives.metrics()["rillkeep_lease_held"]; held != 1 {
-		t.Errorf("lease %v", held)
-	}
-	lives.push("live", pos, "is lost")
-	lives.seal("live")
-	wantEnding(t, lives, "live", plane.StatusComplete, "not a word is lost")
+		await(t, "they are counted, when the sweep has ended", func() bool { return lives.metrics()["rillkeep_streams_swept_total"] == 30 })
+		if held := lives.metrics()["rillkeep_lease_held"]; held != 1 {
+			t.Errorf("lease %v", held)
+		}
+		lives.push("live", pos, "is lost")
+		lives.seal("live")
+		wantEnding(t, lives, "live", plane.StatusComplete, "not a word is lost")
+	})
 }
 
 func TestANodeWithoutALeaseClaimsNothingAndGoesOnWhenItHasOne(t *testing.T) {
@@ -130,47 +127,50 @@ func TestANodeWithoutALeaseClaimsNothingAndGoesOnWhenItHasOne(t *testing.T) {
 
 func TestALeaseEndsWithItsNodesDrainAndOutlivesItsDeath(t *testing.T) {
 	t.Parallel()
-	database := pgtest.URL(t)
-	other := openNode(t, brief(database, "other"))
-	const leases = "SELECT count(*) FROM rillkeep.nodes WHERE name = 'n1' AND http_addr = '%s'"
-	for drained, want := range map[bool]int{true: 0, false: 1} {
-		n := openNode(t, node.Config{Database: database, Name: "n1"})
-		mine := fmt.Sprintf(leases, n.Addr())
-		if got := other.count(mine); got != 1 {
-			t.Errorf("a running node has %d leases", got)
+	onEachShared(t, func(t *testing.T, in func(node.Config) node.Config) {
+		other := openNode(t, in(brief("", "other")))
+		const leases = "SELECT count(*) FROM rillkeep.nodes WHERE name = 'n1' AND http_addr = '%s'"
+		for drained, want := range map[bool]int{true: 0, false: 1} {
+			n := openNode(t, in(node.Config{Name: "n1"}))
+			mine := fmt.Sprintf(leases, n.Addr())
+			if got := other.count(mine); got != 1 {
+				t.Errorf("a running node has %d leases", got)
+			}
+			if got := other.count("SELECT count(*) FROM rillkeep.nodes WHERE name = 'n1'"); got != 1 {
+				t.Errorf("with its earlier run it has %d", got)
+			}
+			n.open(fmt.Sprint("m", drained))
+			n.http.CloseIdleConnections()
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			stop := n.Close
+			if drained {
+				stop = func() error { return n.Drain(ctx) }
+			}
+			if err := stop(); err != nil {
+				t.Fatal(err)
+			}
+			if got := other.count(mine); got != want {
+				t.Errorf("drained %v: %d leases are left, want %d", drained, got, want)
+			}
 		}
-		if got := other.count("SELECT count(*) FROM rillkeep.nodes WHERE name = 'n1'"); got != 1 {
-			t.Errorf("with its earlier run it has %d", got)
-		}
-		n.open(fmt.Sprint("m", drained))
-		n.http.CloseIdleConnections()
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
-		defer cancel()
-		stop := n.Close
-		if drained {
-			stop = func() error { return n.Drain(ctx) }
-		}
-		if err := stop(); err != nil {
-			t.Fatal(err)
-		}
-		if got := other.count(mine); got != want {
-			t.Errorf("drained %v: %d leases are left, want %d", drained, got, want)
-		}
-	}
+	})
 }
 
 func TestOldStreamsAreDeletedWhereThatIsAskedFor(t *testing.T) {
 	t.Parallel()
-	cfg := brief(pgtest.URL(t), "n1")
-	cfg.Retention, cfg.Linger = time.Second, time.Millisecond
-	n := openNode(t, cfg)
-	n.open("live")
-	n.push("live", 0, "stays")
-	n.whole("old", "goes")
-	await(t, "the old one is gone", func() bool {
-		return n.do(http.MethodGet, path("old"), "").status == http.StatusNotFound
+	onEachShared(t, func(t *testing.T, in func(node.Config) node.Config) {
+		cfg := in(brief("", "n1"))
+		cfg.Retention, cfg.Linger = time.Second, time.Millisecond
+		n := openNode(t, cfg)
+		n.open("live")
+		n.push("live", 0, "stays")
+		n.whole("old", "goes")
+		await(t, "the old one is gone", func() bool {
+			return n.do(http.MethodGet, path("old"), "").status == http.StatusNotFound
+		})
+		n.flush("live")
+		await(t, "it is counted, when the call has ended", func() bool { return n.metrics()["rillkeep_streams_deleted_total"] == 1 })
+		n.whole("old", "a new one")
 	})
-	n.flush("live")
-	await(t, "it is counted, when the call has ended", func() bool { return n.metrics()["rillkeep_streams_deleted_total"] == 1 })
-	n.whole("old", "a new one")
 }

@@ -43,7 +43,7 @@ type Node struct {
 	actors *actor.System
 	router *router.Router
 	member *member                       // nil if there is no cluster
-	news   *news                         // nil if the store has this node alone
+	news   *news                         // nil if the store carries none
 	ready  atomic.Pointer[router.Router] // router, once it may be asked
 	server *http.Server
 	addr   net.Addr
@@ -158,7 +158,7 @@ func (n *Node) compose(cfg Config, rows store.Store, token string) (err error) {
 	if err != nil {
 		return err
 	}
-	n.router.Listening(cfg.Database == "") // a database may have other nodes, which are not heard yet, or never
+	n.router.Listening(false) // a store may have other nodes, which are not heard yet, or never
 	return nil
 }
 

@@ -27,8 +27,8 @@ const (
 	maxPause   = 10 * time.Second
 )
 
-// embedded is the name of the one node that an embedded store can have: its rows
-// are its own whatever the process was called that made them.
+// embedded is the name of a node of an embedded store that has none: as a rule it
+// is the only one, and its rows are its own whatever its address was.
 const embedded = "embedded"
 
 // reachStore opens the store. A database that is not there, or lets nobody in, is

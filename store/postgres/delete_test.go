@@ -2,12 +2,10 @@ package postgres_test
 
 import (
 	"context"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"rillkeep.dev/rillkeep/plane"
 	"rillkeep.dev/rillkeep/store/postgres/pgtest"
 )
 
@@ -64,29 +62,5 @@ func TestAStreamThatCannotBeDeletedCostsNoOther(t *testing.T) {
 	exec(t, db, "DROP TABLE bookmark")
 	if n, err := s.DeleteEnded(t.Context(), 24*time.Hour); n != 2 || err != nil {
 		t.Errorf("deleted %d, %v", n, err)
-	}
-}
-
-// Who has a place in the text before, or the token of it, has none in the new one.
-func TestAnIDThatWasDeletedComesBackWithAHigherEpoch(t *testing.T) {
-	url := pgtest.URL(t)
-	s, db := open(t, url), pgtest.Pool(t, url)
-	exec(t, db, "INSERT INTO rillkeep.streams (id, epoch) VALUES ('higher', 6)")
-	last := map[string]int64{}
-	for range 3 {
-		for id, make := range map[string]string{"higher": "", "s": "", "made by the application": "INSERT INTO rillkeep.streams (id) VALUES ('made by the application')"} {
-			if make != "" {
-				exec(t, db, make)
-			}
-			row, err := s.Open(t.Context(), plane.Claim{ID: id, Node: "n1/boot1"})
-			if err != nil || row.Epoch <= last[id] || row.Token != "n1/boot1/"+strconv.FormatInt(row.Epoch, 10) {
-				t.Errorf("%s after %d: %+v, %v", id, last[id], row, err)
-			}
-			last[id] = row.Epoch
-		}
-		exec(t, db, "UPDATE rillkeep.streams SET status = 'complete', seq = 1, ended_at = now() - interval '2 days'")
-		if n, err := s.DeleteEnded(t.Context(), 24*time.Hour); n != 3 || err != nil {
-			t.Errorf("deleted %d, %v", n, err)
-		}
 	}
 }

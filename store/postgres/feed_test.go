@@ -3,7 +3,6 @@ package postgres_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -162,51 +161,6 @@ func TestAListenerHasAURLOfItsOwn(t *testing.T) {
 	_, err = postgres.Open(t.Context(), url, postgres.Config{Schema: strings.Repeat("s", 64)})
 	if !errors.Is(err, plane.ErrConfig) {
 		t.Errorf("a name that is too long for a channel: %v", err)
-	}
-}
-
-func TestACancelByPlainSQLIsAnnouncedOnce(t *testing.T) {
-	t.Parallel()
-	url := pgtest.URL(t)
-	s, db := open(t, url), pgtest.Pool(t, url)
-	id := `a "quoted" \ 漢 id`
-	row := claim(t, s, id)
-	claim(t, s, "other")
-	row, err := s.Append(t.Context(), plane.Slice{ID: id, Token: row.Token, Seq: 3, Text: "abc"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	e := listens(t, s)
-	exec := func(sql string, args ...any) {
-		t.Helper()
-		if _, err := db.Exec(t.Context(), sql, args...); err != nil {
-			t.Fatal(err)
-		}
-	}
-	exec("UPDATE rillkeep.streams SET cancel = true WHERE id = $1", id)
-	said, err := feed.Parse(e.next(t))
-	want := feed.Envelope{Changes: []feed.Change{{ID: id, Seq: 3, Epoch: 1, Cancel: true}}}
-	if err != nil || fmt.Sprint(said) != fmt.Sprint(want) {
-		t.Errorf("said %+v, %v", said, err)
-	}
-	exec("UPDATE rillkeep.streams SET cancel = true WHERE id = $1", id) // it is
-	if _, err := s.Append(t.Context(), plane.Slice{ID: id, Token: row.Token, From: 3, Seq: 4, Text: "d"}); err != nil {
-		t.Fatal(err)
-	}
-	exec("UPDATE rillkeep.streams SET cancel = false WHERE id = $1", id)
-	exec("INSERT INTO rillkeep.streams (id) VALUES ('pending')")
-	exec("UPDATE rillkeep.streams SET cancel = true WHERE id = 'pending'")
-	claim(t, s, "pending") // learns of it by itself
-	if _, err := s.Seal(t.Context(), plane.Seal{ID: id, Token: row.Token, Status: plane.StatusComplete, Seq: 4, Text: "abcd"}); err != nil {
-		t.Fatal(err)
-	}
-	exec("UPDATE rillkeep.streams SET cancel = true WHERE id = $1", id) // it has ended
-	e.silent(t, s)
-	if _, err := s.Cancel(t.Context(), "other"); err != nil {
-		t.Fatal(err)
-	}
-	if said, err := feed.Parse(e.next(t)); err != nil || said.Changes[0].ID != "other" {
-		t.Errorf("said %+v, %v", said, err)
 	}
 }
 

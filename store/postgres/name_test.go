@@ -24,35 +24,6 @@ func interrupt(t *testing.T, s store.Store, node, incarnation string) (int, erro
 	return s.Interrupt(ctx, node, incarnation)
 }
 
-func TestANodeDoesNotSealTheStreamsOfALiveOneOfItsName(t *testing.T) {
-	t.Parallel()
-	url := pgtest.URL(t) + "&pool_max_conns=1"
-	first, second := open(t, url), open(t, url)
-	if count, err := interrupt(t, first, "n1", "boot1"); count != 0 || err != nil {
-		t.Fatalf("the first: %d, %v", count, err)
-	}
-	row := claim(t, first, "s")
-	for range 2 {
-		if count, err := interrupt(t, second, "n1", "boot2"); count != 0 || !errors.Is(err, store.ErrNameInUse) {
-			t.Errorf("the second: %d, %v", count, err)
-		}
-	}
-	row, err := first.Append(t.Context(), plane.Slice{ID: "s", Token: row.Token, Seq: 3, Text: "abc"})
-	if err != nil || row.Seq != 3 || row.Status != plane.StatusStreaming {
-		t.Errorf("the first's stream: %+v, %v", row, err)
-	}
-	if _, err := interrupt(t, first, "n1", "boot1"); err != nil {
-		t.Errorf("the first again: %v", err)
-	}
-	if _, err := interrupt(t, second, "n2", "boot1"); err != nil {
-		t.Errorf("the second by another name: %v", err)
-	}
-	pgtest.Close(t, first)
-	if count, err := interrupt(t, second, "n1", "boot2"); count != 1 || err != nil {
-		t.Errorf("the second once the first has closed: %d, %v", count, err)
-	}
-}
-
 func TestANameIsOneSchemas(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
@@ -69,7 +40,7 @@ func TestANameIsOneSchemas(t *testing.T) {
 }
 
 // endNames ends the session that holds a name.
-func endNames(t *testing.T, db *pgxpool.Pool) {
+func endNames(t testing.TB, db *pgxpool.Pool) {
 	t.Helper()
 	var ended bool
 	err := db.QueryRow(t.Context(), `
@@ -97,67 +68,6 @@ func TestANameIsFreeWhenItsSessionHasEnded(t *testing.T) {
 	if count, err := interrupt(t, first, "n1", "boot1"); count != 0 || !errors.Is(err, store.ErrNameInUse) {
 		t.Errorf("who had it before: %d, %v", count, err)
 	}
-}
-
-func TestACallThatCouldNotWaitLeavesTheNameAsItWas(t *testing.T) {
-	t.Parallel()
-	url := pgtest.URL(t)
-	first, second := open(t, url), open(t, url)
-	if _, err := interrupt(t, first, "n1", "boot1"); err != nil {
-		t.Fatal(err)
-	}
-	ended, end := context.WithCancel(t.Context())
-	end()
-	for range 10 {
-		for _, s := range []store.Store{first, second} {
-			if _, err := s.Interrupt(ended, "n1", "boot1"); !errors.Is(err, context.Canceled) {
-				t.Errorf("got %v", err)
-			}
-		}
-	}
-	if _, err := interrupt(t, first, "n1", "boot1"); err != nil {
-		t.Errorf("got %v", err)
-	}
-	if _, err := interrupt(t, second, "n1", "boot2"); !errors.Is(err, store.ErrNameInUse) {
-		t.Errorf("got %v", err)
-	}
-}
-
-// As in a restart of the database, which nobody told the node of.
-func TestARenewalTakesANameAnewThatWasLostWithItsSession(t *testing.T) {
-	url := pgtest.URL(t)
-	first, second, db := open(t, url), open(t, url), pgtest.Pool(t, url)
-	if err := first.TakeName(t.Context(), "n1"); err != nil {
-		t.Fatal(err)
-	}
-	for range 2 {
-		endNames(t, db)
-		renew(t, first, store.Node{Name: "n1", Incarnation: "boot1"})
-		if err := second.TakeName(t.Context(), "n1"); !errors.Is(err, store.ErrNameInUse) {
-			t.Errorf("another of that name: %v", err)
-		}
-	}
-}
-
-func TestALeaseIsNotRenewedWhereAnotherHasTheNameByNow(t *testing.T) {
-	url := pgtest.URL(t)
-	first, second, db := open(t, url), open(t, url), pgtest.Pool(t, url)
-	one := store.Node{Name: "n1", Incarnation: "boot1"}
-	if err := first.TakeName(t.Context(), "n1"); err != nil {
-		t.Fatal(err)
-	}
-	endNames(t, db)
-	if _, err := interrupt(t, second, "n1", "boot2"); err != nil {
-		t.Fatal(err)
-	}
-	for range 2 {
-		if err := first.Renew(t.Context(), one, time.Hour); !errors.Is(err, store.ErrNameInUse) {
-			t.Errorf("got %v", err)
-		}
-	}
-	wantNodes(t, second)
-	endNames(t, db)
-	renew(t, first, one)
 }
 
 func TestADirectURLThatLeadsElsewhereIsRefused(t *testing.T) {

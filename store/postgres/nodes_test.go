@@ -38,40 +38,6 @@ func wantNodes(t *testing.T, s store.Shared, want ...store.Node) {
 	}
 }
 
-func TestALeaseLastsUntilItRunsOutOrIsReleased(t *testing.T) {
-	t.Parallel()
-	url := pgtest.URL(t)
-	s, db := open(t, url), pgtest.Pool(t, url)
-	wantNodes(t, s)
-	one := store.Node{Name: "n1", Incarnation: "boot1", HTTPAddr: "127.0.0.1:1", GossipAddr: "127.0.0.1:2"}
-	two := store.Node{Name: "n1", Incarnation: "boot2"}
-	renew(t, s, two)
-	renew(t, s, one)
-	wantNodes(t, s, one, two)
-	one.HTTPAddr = "127.0.0.1:3"
-	renew(t, s, one)
-	wantNodes(t, s, one, two)
-	exec(t, db, "UPDATE rillkeep.nodes SET expires_at = now() WHERE incarnation = 'boot1'")
-	wantNodes(t, s, two)
-	renew(t, s, one) // it was late
-	wantNodes(t, s, one, two)
-	for range 2 {
-		if err := s.Release(t.Context(), two); err != nil {
-			t.Error(err)
-		}
-	}
-	wantNodes(t, s, one)
-	var sound bool
-	err := db.QueryRow(t.Context(), "SELECT bool_and(expires_at = heartbeat_at + interval '1h' AND heartbeat_at > now() - interval '1min') FROM rillkeep.nodes").Scan(&sound)
-	if err != nil || !sound {
-		t.Errorf("the times are the database's: %v, %v", sound, err)
-	}
-	pgtest.Close(t, s)
-	if err := s.Renew(t.Context(), one, time.Hour); err == nil {
-		t.Error("a closed store renews a lease")
-	}
-}
-
 func TestCheckpointsThatHaveAllConnectionsLeaveTheLeaseItsOwn(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
@@ -129,17 +95,4 @@ func TestALeaseIsRenewedOnANewConnectionWhenTheServerTakesNoWrites(t *testing.T)
 	exec(t, db, "ALTER DATABASE "+name+" RESET default_transaction_read_only")
 	renew(t, s, node)
 	wantNodes(t, s, node)
-}
-
-func TestANameThatIsTakenEndsTheLeasesOfEarlierRuns(t *testing.T) {
-	t.Parallel()
-	s := open(t, pgtest.URL(t))
-	earlier, now, other := store.Node{Name: "n1", Incarnation: "boot1"}, store.Node{Name: "n1", Incarnation: "boot2"}, store.Node{Name: "n2", Incarnation: "boot1"}
-	for _, n := range []store.Node{earlier, now, other} {
-		renew(t, s, n)
-	}
-	if _, err := interrupt(t, s, "n1", "boot2"); err != nil {
-		t.Fatal(err)
-	}
-	wantNodes(t, s, now, other)
 }

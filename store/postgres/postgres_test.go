@@ -118,13 +118,23 @@ func (b *backdoor) Edit(id string, edit func(*storetest.Row)) {
 	}
 	b.exec("DELETE FROM rillkeep.streams WHERE id = $1", id)
 	b.exec(`
-		INSERT INTO rillkeep.streams (id, body, marks, seq, status, host, epoch, cancel, error, producer, meta)
-		VALUES ($1, $2, $3, $4, $5, nullif($6, ''), $7, $8, $9, nullif($10, ''), $11::text::json)`,
-		id, row.Body, rows.Marks(row.Body), row.Seq, row.Status, row.Token, row.Epoch, row.Cancel, message, row.Producer, meta)
+		INSERT INTO rillkeep.streams (id, body, marks, seq, status, host, epoch, cancel, error, producer, meta, created_at, updated_at, ended_at)
+		VALUES ($1, $2, $3, $4, $5, nullif($6, ''), $7, $8, $9, nullif($10, ''), $11::text::json,
+			coalesce($12, now()), coalesce($13, now()), $14)`,
+		id, row.Body, rows.Marks(row.Body), row.Seq, row.Status, row.Token, row.Epoch, row.Cancel, message, row.Producer, meta,
+		given(row.Created), given(row.Updated), given(row.Ended))
 	b.exec("DELETE FROM rillkeep.chunks WHERE stream_id = $1", id)
 	for _, c := range row.Chunks {
 		b.exec("INSERT INTO rillkeep.chunks (stream_id, seq, text) VALUES ($1, $2, $3)", id, c.Seq, c.Text)
 	}
+}
+
+// given is a time, nil if there is none.
+func given(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
 }
 
 func (b *backdoor) Delete(id string) {

@@ -46,6 +46,31 @@ func WaitQueued(s *Store, n int) {
 func SQL() map[string]string {
 	return map[string]string{
 		"found": foundSQL, "advance": advanceSQL, "cancel": cancelSQL, "seal": sealSQL, "drop": dropSQL,
-		"orphans": orphansSQL, "chunks": chunksSQL, "page": pageSQL, "some": someSQL,
+		"orphans": ofNodeSQL, "chunks": chunksSQL, "page": pageSQL, "some": someSQL,
+		"owner": nextOwnerSQL, "owned": ownedSQL, "orphan": orphanSQL, "ended": endedSQL, "past": pastSQL, "delete": deleteSQL,
+		"news": newsSQL, "cancelled": cancelledSQL,
 	}
+}
+
+// Alone locks a database as a release did that shared it with nobody, until end.
+func Alone(tb testing.TB, path string) (end func()) {
+	tb.Helper()
+	file, _, err := lock(path+useFile, false)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return func() { _ = file.Close() }
+}
+
+// Free reports whether nobody has a database open.
+func Free(tb testing.TB, path string) bool {
+	tb.Helper()
+	file, held, err := lock(path+useFile, false)
+	if held {
+		return false
+	}
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return file.Close() == nil
 }

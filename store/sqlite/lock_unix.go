@@ -10,19 +10,19 @@ import (
 	"syscall"
 )
 
-// lock takes the file at path for this process alone, until it is closed; held
-// reports that another has it.
-func lock(path string) (file *os.File, held bool, err error) {
-	file, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, false, err
+// tryLock locks a file, for its holder alone or shared with others, until it is
+// unlocked or closed, or the process ends, however it does. It waits for nobody:
+// held reports that another has the lock.
+func tryLock(file *os.File, shared bool) (held bool, err error) {
+	how := syscall.LOCK_EX
+	if shared {
+		how = syscall.LOCK_SH
 	}
-	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		file.Close()
-		return nil, errors.Is(err, syscall.EWOULDBLOCK), err
-	}
-	return file, false, nil
+	err = syscall.Flock(int(file.Fd()), how|syscall.LOCK_NB)
+	return errors.Is(err, syscall.EWOULDBLOCK), err
 }
+
+func unlock(file *os.File) error { return syscall.Flock(int(file.Fd()), syscall.LOCK_UN) }
 
 // onlyName reports an error if the file at path has other names. It is not
 // opened for that: closing it would end this process's SQLite locks of it.

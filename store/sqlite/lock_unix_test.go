@@ -10,10 +10,11 @@ import (
 	"strings"
 	"testing"
 
+	"rillkeep.dev/rillkeep/store"
 	"rillkeep.dev/rillkeep/store/sqlite"
 )
 
-func TestAFileIsOneStoresAloneByWhateverPath(t *testing.T) {
+func TestANameIsOneStoresByWhateverPathToTheFile(t *testing.T) {
 	for name, link := range map[string]func(dir, other string) error{
 		"a link to the folder":       func(dir, other string) error { return os.Symlink(dir, other) },
 		"a link to the file":         linkTo("rillkeep.db", os.Symlink),
@@ -39,12 +40,17 @@ func TestAFileIsOneStoresAloneByWhateverPath(t *testing.T) {
 				if err := link(dir, other); err != nil {
 					t.Fatal(err)
 				}
-				s := open(t, first, sqlite.Config{})
-				if _, err := sqlite.Open(t.Context(), second, sqlite.Config{}); !errors.Is(err, sqlite.ErrInUse) {
+				s, same := open(t, first, sqlite.Config{}), open(t, second, sqlite.Config{})
+				if err := s.TakeName(t.Context(), "n1"); err != nil {
+					t.Fatal(err)
+				}
+				if err := same.TakeName(t.Context(), "n1"); !errors.Is(err, store.ErrNameInUse) {
 					t.Errorf("got %v", err)
 				}
 				shut(t, s)
-				open(t, second, sqlite.Config{})
+				if err := same.TakeName(t.Context(), "n1"); err != nil {
+					t.Error(err)
+				}
 			})
 		}
 	}

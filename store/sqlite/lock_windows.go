@@ -7,19 +7,20 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// lock takes the file at path for this process alone, until it is closed; held
-// reports that another has it.
-func lock(path string) (file *os.File, held bool, err error) {
-	file, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, false, err
+// tryLock locks a file, for its holder alone or shared with others, until it is
+// unlocked or closed, or the process ends, however it does. It waits for nobody:
+// held reports that another has the lock.
+func tryLock(file *os.File, shared bool) (held bool, err error) {
+	how := uint32(windows.LOCKFILE_FAIL_IMMEDIATELY)
+	if !shared {
+		how |= windows.LOCKFILE_EXCLUSIVE_LOCK
 	}
-	const flags = windows.LOCKFILE_EXCLUSIVE_LOCK | windows.LOCKFILE_FAIL_IMMEDIATELY
-	if err := windows.LockFileEx(windows.Handle(file.Fd()), flags, 0, 1, 0, new(windows.Overlapped)); err != nil {
-		file.Close()
-		return nil, errors.Is(err, windows.ERROR_LOCK_VIOLATION), err
-	}
-	return file, false, nil
+	err = windows.LockFileEx(windows.Handle(file.Fd()), how, 0, 1, 0, new(windows.Overlapped))
+	return errors.Is(err, windows.ERROR_LOCK_VIOLATION), err
+}
+
+func unlock(file *os.File) error {
+	return windows.UnlockFileEx(windows.Handle(file.Fd()), 0, 1, 0, new(windows.Overlapped))
 }
 
 // onlyName is not checked here: os.Stat does not say how many names a file has.

@@ -1,10 +1,15 @@
-// Package sqlite keeps streams in an SQLite file, for one node on one machine.
+// Package sqlite keeps streams in an SQLite file, for the nodes of one machine.
 //
-// The file is one process's alone while it is open, by whatever symbolic links
-// it is reached; one with a second name (a hard link) is refused, since it would
-// have a second write-ahead log. All writes pass through one
-// goroutine, which puts those that wait into one transaction: one write to the
-// disk makes the checkpoints of many streams durable.
+// Several processes may have the file open, by whatever symbolic links they reach
+// it; one with a second name (a hard link) is refused, since it would have a second
+// write-ahead log. All writes of a process pass through one goroutine, which puts
+// those that wait into one transaction: one write to the disk makes the checkpoints
+// of many streams durable. Processes take turns; one that gets none for seconds
+// answers store.ErrBusy.
+//
+// Nodes' names are locks on files beside the database, and end with their
+// processes. Leases and ages are by the machine's clock. The change feed is a
+// table, at which those who listen look several times a second.
 package sqlite
 
 import (
@@ -18,6 +23,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"time"
 
 	_ "modernc.org/sqlite" // the driver
 
@@ -25,11 +31,15 @@ import (
 	"rillkeep.dev/rillkeep/store/internal/rows"
 )
 
-// ErrInUse says that another process, or another Store, has the file open.
+// ErrInUse says that a process of an earlier release, which shares with nobody, has
+// the file open.
 var ErrInUse = errors.New("database is in use")
 
 // fileName is the database in a folder.
 const fileName = "rillkeep.db"
+
+// openTime is how long one who opens a file waits for another who does.
+const openTime = 5 * time.Second
 
 // readers is how many connections read beside the one that writes.
 const readers = 4
@@ -46,16 +56,22 @@ type Config struct {
 // Store is a store.Store in an SQLite file.
 type Store struct {
 	lock   *os.File
+	turn   turn
+	names  names
 	reads  *sql.DB
 	writer *writer
 	calls  rows.Calls
 }
 
-var _ store.Store = (*Store)(nil)
+var (
+	_ store.Store  = (*Store)(nil)
+	_ store.Named  = (*Store)(nil)
+	_ store.Shared = (*Store)(nil)
+)
 
 // Open opens the database at path, a file or a folder that holds one, and
 // brings its tables up to this release. What is not there is made; a path that
-// ends in a separator names a folder. ErrInUse if it is open elsewhere.
+// ends in a separator names a folder. ErrInUse if an earlier release has it open.
 func Open(ctx context.Context, path string, cfg Config) (*Store, error) {
 	s, err := open(ctx, path, cfg)
 	if err != nil {
@@ -72,14 +88,14 @@ func open(ctx context.Context, path string, cfg Config) (_ *Store, err error) {
 	if err != nil {
 		return nil, err
 	}
-	lock, held, err := lock(path + ".lock")
+	lock, held, err := lock(path+useFile, true)
 	if held {
 		return nil, ErrInUse
 	}
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{lock: lock}
+	s := &Store{lock: lock, names: newNames(path)}
 	if err := s.connect(ctx, path, cfg); err != nil {
 		return nil, errors.Join(err, s.shut())
 	}
@@ -133,6 +149,10 @@ func resolve(path string) (string, error) {
 }
 
 func (s *Store) connect(ctx context.Context, path string, cfg Config) error {
+	var err error
+	if s.turn, err = newTurn(path + turnFile); err != nil {
+		return err
+	}
 	sync := "FULL"
 	if cfg.NoSync {
 		sync = "NORMAL"
@@ -143,10 +163,10 @@ func (s *Store) connect(ctx context.Context, path string, cfg Config) error {
 		return err
 	}
 	writes.SetMaxOpenConns(1)
-	if err := migrate(ctx, writes); err != nil {
+	if err := s.prepare(ctx, writes); err != nil {
 		return errors.Join(err, writes.Close())
 	}
-	s.writer, err = newWriter(ctx, writes)
+	s.writer, err = newWriter(ctx, writes, s.turn)
 	if err != nil {
 		return errors.Join(err, writes.Close())
 	}
@@ -161,7 +181,7 @@ func (s *Store) connect(ctx context.Context, path string, cfg Config) error {
 
 func dsn(path string, pragmas ...string) string {
 	u := url.URL{Scheme: "file", Path: filepath.ToSlash(path)}
-	q := url.Values{"_pragma": append(pragmas, "busy_timeout(5000)")}
+	q := url.Values{"_pragma": append([]string{"busy_timeout(5000)"}, pragmas...)}
 	u.RawQuery = q.Encode()
 	return u.String()
 }
@@ -171,34 +191,65 @@ func dsn(path string, pragmas ...string) string {
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-func migrate(ctx context.Context, db *sql.DB) error {
+// prepare makes the file what this release needs. Of several who open a new one
+// the first does it: the change to a write-ahead log waits for nobody.
+func (s *Store) prepare(ctx context.Context, db *sql.DB) error {
+	leave := s.turn.take(openTime)
+	defer leave()
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	if err := migrate(ctx, conn); err != nil {
+		_, _ = conn.ExecContext(ctx, "ROLLBACK") // if there is something
+		return errors.Join(err, conn.Close())
+	}
+	return conn.Close()
+}
+
+func migrate(ctx context.Context, db *sql.Conn) error {
 	files, err := fs.Glob(migrations, "migrations/*.sql")
 	if err != nil {
 		return err
 	}
-	var version int
-	if err := db.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version); err != nil {
+	version, err := versionOf(ctx, db, len(files))
+	if err != nil || version == len(files) {
 		return err
 	}
-	if version > len(files) {
-		return fmt.Errorf("%w: it is at version %d, this release at %d", store.ErrNewerSchema, version, len(files))
+	if _, err := db.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
+		return err
 	}
-	for n, name := range files[version:] {
+	if version, err = versionOf(ctx, db, len(files)); err != nil { // another may have been faster
+		return err
+	}
+	for _, name := range files[version:] {
 		text, err := migrations.ReadFile(name)
 		if err != nil {
 			return err
 		}
-		script := "BEGIN IMMEDIATE;" + string(text) + ";PRAGMA user_version = " + strconv.Itoa(version+n+1) + ";COMMIT"
-		if _, err := db.ExecContext(ctx, script); err != nil {
+		if _, err := db.ExecContext(ctx, string(text)); err != nil {
 			return fmt.Errorf("apply %s: %w", name, err)
 		}
 	}
-	return nil
+	_, err = db.ExecContext(ctx, "PRAGMA user_version = "+strconv.Itoa(len(files))+"; COMMIT")
+	return err
+}
+
+// versionOf answers which migration was the last; store.ErrNewerSchema if it is one
+// beyond ours.
+func versionOf(ctx context.Context, db *sql.Conn, ours int) (version int, err error) {
+	if err := db.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version); err != nil {
+		return 0, err
+	}
+	if version > ours {
+		return 0, fmt.Errorf("%w: it is at version %d, this release at %d", store.ErrNewerSchema, version, ours)
+	}
+	return version, nil
 }
 
 // Ping reports whether the database can be read.
 func (s *Store) Ping(ctx context.Context) error {
-	if err := s.calls.Do(func() error { return s.ping(ctx) }); err != nil {
+	if err := s.do(func() error { return s.ping(ctx) }); err != nil {
 		return fmt.Errorf("ping database: %w", err)
 	}
 	return nil
@@ -221,5 +272,5 @@ func (s *Store) shut() error {
 	if s.writer != nil {
 		errs = append(errs, s.writer.close())
 	}
-	return errors.Join(append(errs, s.lock.Close())...)
+	return errors.Join(append(errs, s.turn.close(), s.names.release(), s.lock.Close())...)
 }

@@ -60,7 +60,7 @@ func scanChunk(from *sql.Rows) (rows.Piece, error) {
 
 // Read answers a stream's row. See plane.Store.
 func (s *Store) Read(ctx context.Context, id string) (row plane.Row, err error) {
-	err = s.calls.Do(func() error { return rows.Scan(s.reads.QueryRowContext(ctx, readSQL, id), &row, nil) })
+	err = s.do(func() error { return rows.Scan(s.reads.QueryRowContext(ctx, readSQL, id), &row, nil) })
 	if err != nil {
 		return plane.Row{}, fmt.Errorf("read %q: %w", id, err)
 	}
@@ -69,7 +69,7 @@ func (s *Store) Read(ctx context.Context, id string) (row plane.Row, err error) 
 
 // Get answers all of a stream but its text. See store.Store.
 func (s *Store) Get(ctx context.Context, id string) (stream store.Stream, err error) {
-	err = s.calls.Do(func() error {
+	err = s.do(func() error {
 		stream, err = scanStream(s.reads.QueryRowContext(ctx, getSQL, id))
 		return err
 	})
@@ -86,7 +86,7 @@ func (s *Store) List(ctx context.Context, q store.Query) (list []store.Stream, e
 		return nil, err
 	}
 	scan := func(from *sql.Rows) (store.Stream, error) { return scanStream(from) }
-	err = s.calls.Do(func() error {
+	err = s.do(func() error {
 		list, err = collect(scan)(s.reads.QueryContext(ctx, listSQL+where, args...))
 		return err
 	})
@@ -117,7 +117,7 @@ func scanStream(from rows.Scanner) (s store.Stream, err error) {
 
 // Text answers a page of durable text. See store.Store.
 func (s *Store) Text(ctx context.Context, id string, from, limit int64) (page store.Page, err error) {
-	err = s.calls.Do(func() error {
+	err = s.do(func() error {
 		page, err = s.text(ctx, id, from, limit)
 		return err
 	})

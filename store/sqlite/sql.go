@@ -17,9 +17,12 @@ const (
 
 	leftSQL = `SELECT EXISTS (SELECT 1 FROM chunks WHERE stream_id = ?1)`
 
+	deletedSQL = `SELECT epoch FROM epochs`
+
+	// createSQL: ?1 id, ?2 token, ?3 epoch, ?4 producer, ?5 meta, ?6 now.
 	createSQL = `
 		INSERT INTO streams (id, status, host, epoch, producer, meta, created_at, updated_at)
-		VALUES (?1, 'streaming', ?2, 1, nullif(?3, ''), ?4, ?5, ?5)`
+		VALUES (?1, 'streaming', ?2, ?3, nullif(?4, ''), ?5, ?6, ?6)`
 
 	// claimSQL: ?1 id, ?2 token, ?3 epoch, ?4 producer, ?5 meta, ?6 now. What
 	// the claim does not say stays as an application wrote it.
@@ -52,19 +55,6 @@ const (
 
 	dropSQL = `DELETE FROM chunks WHERE stream_id = ?1`
 
-	// interruptSQL: ?1 id, ?2 token, ?3 now. For a text with a hole, whose
-	// pieces are better left as they are.
-	interruptSQL = `
-		UPDATE streams SET status = 'interrupted', updated_at = ?3, ended_at = ?3
-		WHERE id = ?1 AND host = ?2 AND status = 'streaming'`
-
-	// orphansSQL: ?1 and ?2 as rows.Orphans gives them.
-	orphansSQL = `
-		SELECT id, host FROM streams
-		WHERE status = 'streaming' AND status <> 'complete'
-			AND substr(host, 1, length(?1)) = ?1 AND substr(host, 1, length(?2)) <> ?2
-		ORDER BY id`
-
 	getSQL  = `SELECT ` + rows.StreamColumns + ` FROM streams WHERE id = ?1`
 	listSQL = `SELECT ` + rows.StreamColumns + ` FROM streams`
 
@@ -90,22 +80,34 @@ const (
 
 // statements are those of writes, prepared on the one connection that writes.
 type statements struct {
-	read, found, left, create, claim, advance, chunk, cancel, seal, drop, interrupt, body, chunks, owner *sql.Stmt
+	conn *sql.Conn // for what is written seldom
+
+	read, found, deleted, left, create, claim, advance, chunk, cancel, seal, drop, body, chunks, owner *sql.Stmt
 }
 
 func prepare(ctx context.Context, conn *sql.Conn) (s statements, err error) {
+	s.conn = conn
 	var errs []error
 	for _, p := range []struct {
 		to  **sql.Stmt
 		sql string
 	}{
-		{&s.read, readSQL}, {&s.found, foundSQL}, {&s.left, leftSQL}, {&s.create, createSQL}, {&s.claim, claimSQL},
+		{&s.read, readSQL}, {&s.found, foundSQL}, {&s.deleted, deletedSQL}, {&s.left, leftSQL}, {&s.create, createSQL}, {&s.claim, claimSQL},
 		{&s.advance, advanceSQL}, {&s.chunk, chunkSQL}, {&s.cancel, cancelSQL}, {&s.seal, sealSQL},
-		{&s.drop, dropSQL}, {&s.interrupt, interruptSQL}, {&s.body, bodySQL}, {&s.chunks, chunksSQL},
-		{&s.owner, ownerSQL},
+		{&s.drop, dropSQL}, {&s.body, bodySQL}, {&s.chunks, chunksSQL}, {&s.owner, ownerSQL},
 	} {
 		*p.to, err = conn.PrepareContext(ctx, p.sql)
 		errs = append(errs, err)
 	}
 	return s, errors.Join(errs...)
+}
+
+// exec runs a statement that is not prepared, and answers how many rows it changed.
+func (s statements) exec(sql string, args ...any) (int, error) {
+	done, err := s.conn.ExecContext(context.Background(), sql, args...)
+	if err != nil {
+		return 0, err
+	}
+	n, err := done.RowsAffected()
+	return int(n), err
 }

@@ -52,7 +52,7 @@ func shut(tb testing.TB, s store.Store) {
 func raw(tb testing.TB, path string) *sql.DB {
 	tb.Helper()
 	name := strings.NewReplacer("%", "%25", "?", "%3f", "#", "%23").Replace(path)
-	db, err := sql.Open("sqlite", "file:"+name+"?_pragma=busy_timeout(10000)&_txlock=immediate")
+	db, err := sql.Open("sqlite", "file:"+name+"?_pragma=busy_timeout(10000)&_pragma=synchronous(0)&_txlock=immediate")
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -123,15 +123,27 @@ func (b *backdoor) Edit(id string, edit func(*storetest.Row)) {
 	if row.HasError {
 		message = &row.Error
 	}
-	now := time.Now().UnixMicro()
+	var ended *int64
+	if !row.Ended.IsZero() {
+		ended = new(row.Ended.UnixMicro())
+	}
 	b.exec(`
-		INSERT OR REPLACE INTO streams (id, body, marks, seq, status, host, epoch, cancel, error, producer, meta, created_at, updated_at)
-		VALUES (?, ?, ?, ?, ?, nullif(?, ''), ?, ?, ?, nullif(?, ''), ?, ?, ?)`,
-		id, row.Body, string(marks), row.Seq, string(row.Status), row.Token, row.Epoch, row.Cancel, message, row.Producer, meta, now, now)
+		INSERT OR REPLACE INTO streams (id, body, marks, seq, status, host, epoch, cancel, error, producer, meta, created_at, updated_at, ended_at)
+		VALUES (?, ?, ?, ?, ?, nullif(?, ''), ?, ?, ?, nullif(?, ''), ?, ?, ?, ?)`,
+		id, row.Body, string(marks), row.Seq, string(row.Status), row.Token, row.Epoch, row.Cancel, message, row.Producer, meta,
+		micros(row.Created), micros(row.Updated), ended)
 	b.exec("DELETE FROM chunks WHERE stream_id = ?", id)
 	for _, c := range row.Chunks {
 		b.exec("INSERT INTO chunks (stream_id, seq, text) VALUES (?, ?, ?)", id, c.Seq, c.Text)
 	}
+}
+
+// micros is a time as it is stored; now if there is none.
+func micros(t time.Time) int64 {
+	if t.IsZero() {
+		t = time.Now()
+	}
+	return t.UnixMicro()
 }
 
 func (b *backdoor) Delete(id string) {
@@ -146,16 +158,18 @@ func (b *backdoor) exec(sql string, args ...any) {
 	}
 }
 
-func TestAFileIsOneStoresAlone(t *testing.T) {
+// As an earlier release has it.
+func TestAFileThatIsNotSharedIsInUse(t *testing.T) {
 	dir := t.TempDir()
-	first := open(t, dir, sqlite.Config{})
+	end := sqlite.Alone(t, filepath.Join(dir, "rillkeep.db"))
 	for _, path := range []string{dir, filepath.Join(dir, "rillkeep.db")} {
 		_, err := sqlite.Open(t.Context(), path, sqlite.Config{})
 		if !errors.Is(err, sqlite.ErrInUse) || !strings.Contains(err.Error(), path) {
 			t.Errorf("got %v", err)
 		}
 	}
-	shut(t, first)
+	end()
+	open(t, dir, sqlite.Config{})
 	open(t, dir, sqlite.Config{})
 }
 
@@ -306,8 +320,8 @@ func TestClosingWaitsForACallAsLongAsItsContextLasts(t *testing.T) {
 	if _, err := s.Read(t.Context(), "s"); err == nil || errors.Is(err, plane.ErrNotFound) {
 		t.Errorf("a call began: %v", err)
 	}
-	if _, err := sqlite.Open(t.Context(), dir, sqlite.Config{}); !errors.Is(err, sqlite.ErrInUse) {
-		t.Errorf("the file was let go of: %v", err)
+	if sqlite.Free(t, filepath.Join(dir, "rillkeep.db")) {
+		t.Error("the file was let go of")
 	}
 	release()
 	call.Wait()

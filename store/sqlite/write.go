@@ -15,7 +15,7 @@ import (
 // change runs do as a write and answers the row that it leaves.
 func (s *Store) change(ctx context.Context, verb, id string, do func(statements) (plane.Row, error)) (plane.Row, error) {
 	var row plane.Row
-	err := s.calls.Do(func() error {
+	err := s.do(func() error {
 		return s.writer.write(ctx, func(stmt statements) (err error) {
 			row, err = do(stmt)
 			return err
@@ -38,6 +38,10 @@ func (s statements) claimFor(claim plane.Claim) (plane.Row, error) {
 		meta = new(string(claim.Meta))
 	}
 	now, producer := now(), store.Sound(claim.Producer)
+	var deleted int64 // the id may be one of those streams
+	if err := s.deleted.QueryRow().Scan(&deleted); err != nil {
+		return plane.Row{}, err
+	}
 	var found rows.Found
 	err := rows.Scan(s.found.QueryRow(claim.ID), &found.Row, nil, &found.HasText)
 	if errors.Is(err, plane.ErrNotFound) {
@@ -48,7 +52,8 @@ func (s statements) claimFor(claim plane.Claim) (plane.Row, error) {
 		if left {
 			return plane.Row{}, fmt.Errorf("%w: chunk rows are left of it", plane.ErrExists)
 		}
-		if _, err := s.create.Exec(claim.ID, rows.Token(claim.Node, 1), producer, meta, now); err != nil {
+		epoch := deleted + 1
+		if _, err := s.create.Exec(claim.ID, rows.Token(claim.Node, epoch), epoch, producer, meta, now); err != nil {
 			return plane.Row{}, err
 		}
 		return s.row(claim.ID)
@@ -60,7 +65,7 @@ func (s statements) claimFor(claim plane.Claim) (plane.Row, error) {
 	if own || err != nil {
 		return found.Row, err
 	}
-	epoch := found.Epoch + 1
+	epoch := max(found.Epoch, deleted) + 1
 	if _, err := s.claim.Exec(claim.ID, rows.Token(claim.Node, epoch), epoch, producer, meta, now); err != nil {
 		return plane.Row{}, err
 	}
@@ -137,70 +142,6 @@ func (s statements) fold(seal plane.Seal, body string) error {
 		_, err = s.drop.Exec(seal.ID)
 	}
 	return err
-}
-
-// Interrupt seals what earlier runs of a node left streaming. See store.Store.
-func (s *Store) Interrupt(ctx context.Context, node, incarnation string) (count int, err error) {
-	err = s.calls.Do(func() error {
-		count, err = s.interruptAll(ctx, node, incarnation)
-		return err
-	})
-	return count, err
-}
-
-func (s *Store) interruptAll(ctx context.Context, node, incarnation string) (int, error) {
-	orphans, err := s.orphans(ctx, node, incarnation)
-	if err != nil {
-		return 0, err
-	}
-	count := 0
-	var failed []error
-	for _, o := range orphans {
-		var done bool
-		err := s.writer.write(ctx, func(stmt statements) (err error) {
-			done, err = stmt.interruptOne(o.id, o.token)
-			return err
-		})
-		switch {
-		case err != nil:
-			failed = append(failed, fmt.Errorf("interrupt %q: %w", o.id, err))
-		case done:
-			count++
-		}
-	}
-	return count, errors.Join(failed...)
-}
-
-type orphan struct{ id, token string }
-
-func (s *Store) orphans(ctx context.Context, node, incarnation string) ([]orphan, error) {
-	all, but, err := rows.Orphans(node, incarnation)
-	if err != nil {
-		return nil, err
-	}
-	list, err := collect(func(from *sql.Rows) (o orphan, err error) {
-		err = from.Scan(&o.id, &o.token)
-		return o, err
-	})(s.reads.QueryContext(ctx, orphansSQL, all, but))
-	if err != nil {
-		return nil, fmt.Errorf("find rows to interrupt: %w", err)
-	}
-	return list, nil
-}
-
-func (s statements) interruptOne(id, token string) (done bool, err error) {
-	row, err := s.row(id)
-	if err != nil || row.Token != token || row.Status != plane.StatusStreaming {
-		return false, err // it ended, or has another owner by now
-	}
-	body, err := s.whole(id, row.Seq)
-	if _, hole := errors.AsType[*plane.HoleError](err); hole {
-		return applied(s.interrupt.Exec(id, token, now()))
-	}
-	if err != nil {
-		return false, err
-	}
-	return true, s.fold(plane.Seal{ID: id, Token: token, Status: plane.StatusInterrupted, Seq: row.Seq}, body)
 }
 
 func applied(result sql.Result, err error) (bool, error) {

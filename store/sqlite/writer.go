@@ -5,23 +5,36 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"time"
+)
+
+// What bounds a transaction, beside what waits for it: so long others wait, in
+// this process and in others.
+const (
+	queueSize = 256 // writes that may wait; a further one waits for room
+	batchSize = 256
+	batchTime = 20 * time.Millisecond
 )
 
 const (
-	queueSize = 256 // writes that may wait; a further one waits for room
-	batchSize = 64  // writes in one transaction
+	lockTime = 5 * time.Second        // for other processes' transactions to end
+	turnTime = 250 * time.Millisecond // of it for the turn
 )
 
 // writer is the one goroutine that writes. It takes all writes that wait into
 // one transaction and answers them after its commit; one that fails is undone
 // alone.
 type writer struct {
-	db    *sql.DB
-	conn  *sql.Conn
-	stmt  statements
-	queue chan *job
-	done  chan struct{} // closed when the goroutine has ended
-	err   error         // of the closing; read after done
+	db     *sql.DB
+	conn   *sql.Conn
+	stmt   statements
+	turn   turn
+	queue  chan *job
+	urgent chan *job     // those that no checkpoint may keep back; nobody queues there
+	done   chan struct{} // closed when the goroutine has ended
+	err    error         // of the closing; read after done
+
+	checked time.Time // when the log's size was looked at
 }
 
 // job is one write.
@@ -31,15 +44,19 @@ type job struct {
 	result chan error // buffered
 }
 
-func newWriter(ctx context.Context, db *sql.DB) (*writer, error) {
+func newWriter(ctx context.Context, db *sql.DB, turn turn) (*writer, error) {
 	conn, err := db.Conn(ctx)
 	if err != nil {
 		return nil, err
 	}
 	w := &writer{
-		db: db, conn: conn, queue: make(chan *job, queueSize), done: make(chan struct{}),
+		db: db, conn: conn, turn: turn,
+		queue: make(chan *job, queueSize), urgent: make(chan *job), done: make(chan struct{}),
 	}
 	if w.stmt, err = prepare(ctx, conn); err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	if err := w.exec("PRAGMA busy_timeout = 0"); err != nil { // begin waits, more evenly
 		return nil, errors.Join(err, conn.Close())
 	}
 	go w.run()
@@ -50,9 +67,18 @@ func newWriter(ctx context.Context, db *sql.DB) (*writer, error) {
 // done: then do may have run, may be running and may still run, so that what it
 // sets must not be looked at.
 func (w *writer) write(ctx context.Context, do func(statements) error) error {
+	return submit(ctx, w.queue, do)
+}
+
+// writeSoon is write for what may not wait behind all that waits already.
+func (w *writer) writeSoon(ctx context.Context, do func(statements) error) error {
+	return submit(ctx, w.urgent, do)
+}
+
+func submit(ctx context.Context, queue chan<- *job, do func(statements) error) error {
 	j := &job{ctx: ctx, do: do, result: make(chan error, 1)}
 	select {
-	case w.queue <- j:
+	case queue <- j:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -74,34 +100,46 @@ func (w *writer) close() error {
 
 func (w *writer) run() {
 	defer close(w.done)
-	for j := range w.queue {
-		w.commit(w.collect(j))
+	for j := w.wait(); j != nil; j = w.wait() {
+		w.commit(j)
+		w.trim()
 	}
 	w.err = errors.Join(w.conn.Close(), w.db.Close())
 }
 
-// collect adds to first what waits already.
-func (w *writer) collect(first *job) []*job {
-	jobs := []*job{first}
-	for len(jobs) < batchSize {
-		select {
-		case j, ok := <-w.queue:
-			if !ok {
-				return jobs
-			}
-			jobs = append(jobs, j)
-		default:
-			return jobs
-		}
+// wait returns the next write; nil if there will be none.
+func (w *writer) wait() *job {
+	if j := w.next(); j != nil {
+		return j
 	}
-	return jobs
+	select {
+	case j := <-w.urgent:
+		return j
+	case j := <-w.queue:
+		return j
+	}
 }
 
-// commit runs jobs in one transaction and answers them. No context reaches the
-// statements: an interrupt would take the neighbours' work along.
-func (w *writer) commit(jobs []*job) {
-	results := make([]error, len(jobs))
-	err := w.transact(jobs, results)
+// next returns a write that waits already; nil if none does.
+func (w *writer) next() *job {
+	select {
+	case j := <-w.urgent:
+		return j
+	default:
+	}
+	select {
+	case j := <-w.queue:
+		return j
+	default:
+		return nil
+	}
+}
+
+// commit runs a write, and those that wait already, in one transaction and answers
+// them. No context reaches the statements: an interrupt would take the neighbours'
+// work along.
+func (w *writer) commit(first *job) {
+	jobs, results, err := w.transact(first)
 	for n, j := range jobs {
 		if results[n] == nil {
 			results[n] = err
@@ -110,30 +148,57 @@ func (w *writer) commit(jobs []*job) {
 	}
 }
 
-func (w *writer) transact(jobs []*job, results []error) error {
-	if err := w.exec("BEGIN IMMEDIATE"); err != nil {
-		return fmt.Errorf("begin: %w", err)
+func (w *writer) transact(first *job) (jobs []*job, results []error, err error) {
+	if err := w.begin(first); err != nil {
+		for j := first; j != nil; j = w.next() { // all have waited
+			jobs = append(jobs, j)
+		}
+		return jobs, make([]error, len(jobs)), fmt.Errorf("begin: %w", err)
 	}
-	for n, j := range jobs {
-		if results[n] = j.ctx.Err(); results[n] != nil {
-			continue // nobody waits for it
+	began := time.Now()
+	for j := first; j != nil; j = w.next() {
+		result, err := w.one(j)
+		jobs, results = append(jobs, j), append(results, result)
+		if err != nil {
+			return jobs, results, w.rollback(err)
 		}
-		if err := w.exec("SAVEPOINT one"); err != nil {
-			return w.rollback(err)
-		}
-		if results[n] = j.do(w.stmt); results[n] != nil {
-			if err := w.exec("ROLLBACK TO one"); err != nil {
-				return w.rollback(errors.Join(results[n], err))
-			}
-		}
-		if err := w.exec("RELEASE one"); err != nil {
-			return w.rollback(err)
+		if len(jobs) == batchSize || time.Since(began) > batchTime {
+			break
 		}
 	}
 	if err := w.exec("COMMIT"); err != nil {
-		return w.rollback(err)
+		return jobs, results, w.rollback(err)
 	}
-	return nil
+	return jobs, results, nil
+}
+
+// begin begins a transaction, once no other process has one, for as long as
+// somebody waits for it.
+func (w *writer) begin(first *job) error {
+	leave := w.turn.take(turnTime)
+	defer leave()
+	for began := time.Now(); ; <-time.After(lockPoll) {
+		err := w.exec("BEGIN IMMEDIATE")
+		if !busy(err) || time.Since(began) > lockTime || first.ctx.Err() != nil && len(w.queue) == 0 {
+			return err
+		}
+	}
+}
+
+// one runs one write of a transaction. err is what fails all of them.
+func (w *writer) one(j *job) (result, err error) {
+	if result = j.ctx.Err(); result != nil {
+		return result, nil // nobody waits for it
+	}
+	if err := w.exec("SAVEPOINT one"); err != nil {
+		return nil, err
+	}
+	if result = j.do(w.stmt); result != nil {
+		if err := w.exec("ROLLBACK TO one"); err != nil {
+			return result, errors.Join(result, err)
+		}
+	}
+	return result, w.exec("RELEASE one")
 }
 
 // rollback ends a transaction that failed as a whole. Some failures end it by
@@ -146,4 +211,31 @@ func (w *writer) rollback(cause error) error {
 func (w *writer) exec(sql string) error {
 	_, err := w.conn.ExecContext(context.Background(), sql)
 	return err
+}
+
+// What keeps the write-ahead log short. SQLite copies it into the file as it grows,
+// and begins it anew only at a moment when nobody reads it: with readers in many
+// processes there may be none.
+const (
+	trimEvery = time.Second
+	trimPages = 4096 // of 4 KiB
+	trimTime  = 200  // ms that writers wait for those who read
+)
+
+// trim begins the log anew where it has become long, holding up new writers until
+// those who read it have ended. What could not be done now is done later: it costs
+// space alone.
+func (w *writer) trim() {
+	if time.Since(w.checked) < trimEvery {
+		return
+	}
+	w.checked = time.Now()
+	var blocked, pages, copied int
+	look := w.conn.QueryRowContext(context.Background(), "PRAGMA wal_checkpoint(NOOP)")
+	if look.Scan(&blocked, &pages, &copied) != nil || pages < trimPages {
+		return
+	}
+	_ = w.exec(fmt.Sprintf("PRAGMA busy_timeout = %d", trimTime))
+	_ = w.exec("PRAGMA wal_checkpoint(RESTART)")
+	_ = w.exec("PRAGMA busy_timeout = 0")
 }

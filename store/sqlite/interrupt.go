@@ -1,0 +1,142 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"rillkeep.dev/rillkeep/plane"
+	"rillkeep.dev/rillkeep/store/internal/rows"
+)
+
+const (
+	// ofNodeSQL: ?1 and ?2 as rows.Orphans gives them.
+	ofNodeSQL = `
+		SELECT id, host FROM streams
+		WHERE status = 'streaming' AND status <> 'complete'
+			AND substr(host, 1, length(?1)) = ?1 AND substr(host, 1, length(?2)) <> ?2
+		ORDER BY id`
+
+	// interruptedSQL: ?1 id, ?2 body, ?3 marks, ?4 now. Of a row that was looked at in
+	// the same transaction.
+	interruptedSQL = `
+		UPDATE streams SET body = ?2, marks = ?3, status = 'interrupted', updated_at = ?4, ended_at = ?4 WHERE id = ?1`
+
+	// brokenSQL is interruptedSQL for a text with a hole, whose pieces are better left
+	// as they are: ?1 id, ?2 now.
+	brokenSQL = `UPDATE streams SET status = 'interrupted', updated_at = ?2, ended_at = ?2 WHERE id = ?1`
+)
+
+// What bounds the sealing of many rows.
+const (
+	sealsAtOnce = 16  // that may share a transaction
+	sealsSpoilt = 100 // rows that can't be sealed
+)
+
+// orphan is a row that is to be sealed for its owner.
+type orphan struct{ id, token string }
+
+func scanOrphan(from *sql.Rows) (o orphan, err error) {
+	err = from.Scan(&o.id, &o.token)
+	return o, err
+}
+
+// Interrupt seals what earlier runs of a node left streaming. See store.Store.
+func (s *Store) Interrupt(ctx context.Context, node, incarnation string) (count int, err error) {
+	all, but, err := rows.Orphans(node, incarnation)
+	if err != nil {
+		return 0, err
+	}
+	if err := s.TakeName(ctx, node); err != nil {
+		return 0, fmt.Errorf("interrupt: %w", err)
+	}
+	err = s.do(func() error {
+		count, err = s.interrupt(ctx, node, incarnation, all, but)
+		return err
+	})
+	return count, err
+}
+
+func (s *Store) interrupt(ctx context.Context, node, incarnation, all, but string) (int, error) {
+	// The name proves that the runs before are gone.
+	err := s.writer.write(ctx, func(stmt statements) error {
+		_, err := stmt.exec(supersedeSQL, node, incarnation)
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("interrupt: end the leases of earlier runs: %w", err)
+	}
+	orphans, err := collect(scanOrphan)(s.reads.QueryContext(ctx, ofNodeSQL, all, but))
+	if err != nil {
+		return 0, fmt.Errorf("find rows to interrupt: %w", err)
+	}
+	return s.sealEach(ctx, "interrupt", orphans, statements.interruptOne)
+}
+
+// sealEach seals rows, each as a write of its own, and answers how many it did; the
+// others make the error.
+func (s *Store) sealEach(ctx context.Context, verb string, all []orphan, seal func(statements, orphan) (bool, error)) (int, error) {
+	var (
+		mu     sync.Mutex // guards below
+		count  int
+		failed []error
+		group  errgroup.Group
+	)
+	enough := func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(failed) >= sealsSpoilt || len(failed) > 0 && ctx.Err() != nil
+	}
+	group.SetLimit(sealsAtOnce)
+	for _, o := range all {
+		if enough() {
+			break
+		}
+		group.Go(func() error {
+			var done bool
+			err := s.writer.write(ctx, func(stmt statements) (err error) {
+				done, err = seal(stmt, o)
+				return err
+			})
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case err != nil:
+				failed = append(failed, fmt.Errorf("%s %q: %w", verb, o.id, err))
+			case done:
+				count++
+			}
+			return nil
+		})
+	}
+	_ = group.Wait() // none answers an error
+	return count, errors.Join(failed...)
+}
+
+// interruptOne seals a row that is still its owner's.
+func (s statements) interruptOne(o orphan) (done bool, err error) {
+	row, err := s.row(o.id)
+	if err != nil || row.Token != o.token || row.Status != plane.StatusStreaming {
+		return false, err // it ended, or has another owner by now
+	}
+	body, err := s.whole(o.id, row.Seq)
+	if _, hole := errors.AsType[*plane.HoleError](err); hole {
+		_, err := s.exec(brokenSQL, o.id, now())
+		return true, err
+	}
+	if err != nil {
+		return false, err
+	}
+	marks, err := encodeMarks(body)
+	if err != nil {
+		return false, err
+	}
+	if _, err = s.exec(interruptedSQL, o.id, body, marks, now()); err == nil {
+		_, err = s.drop.Exec(o.id)
+	}
+	return true, err
+}

@@ -1,0 +1,133 @@
+package storetest
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"rillkeep.dev/rillkeep/plane"
+	"rillkeep.dev/rillkeep/store"
+	"rillkeep.dev/rillkeep/store/lease"
+)
+
+func leaseLasts(t *testing.T, db Database) {
+	s := db.Open(t)
+	renew := func(n store.Node) {
+		t.Helper()
+		if err := s.Renew(bounded(t), n, time.Hour); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lasting := func(want ...store.Node) {
+		t.Helper()
+		got := must(s.Nodes(bounded(t)))(t)
+		if len(got)+len(want) > 0 {
+			equal(t, got, want)
+		}
+	}
+	lasting()
+	one := store.Node{Name: "n1", Incarnation: "boot1", HTTPAddr: "127.0.0.1:1", GossipAddr: "127.0.0.1:2"}
+	two := store.Node{Name: "n1", Incarnation: "boot2"}
+	renew(two)
+	renew(one)
+	lasting(one, two)
+	one.HTTPAddr = "127.0.0.1:3"
+	renew(one)
+	lasting(one, two)
+	db.EditLease(one, func(l *Lease) { l.Expires = time.Now().Add(-time.Second) })
+	lasting(two)
+	renew(one) // it was late
+	lasting(one, two)
+	for range 2 {
+		if err := s.Release(bounded(t), two); err != nil {
+			t.Error(err)
+		}
+	}
+	lasting(one)
+	l := db.Leases()[0]
+	if ttl := l.Expires.Sub(l.Heartbeat).Round(time.Second); ttl != time.Hour || time.Since(l.Heartbeat).Abs() > time.Minute {
+		t.Errorf("the lease is %+v", l)
+	}
+	if err := s.Close(bounded(t)); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Renew(bounded(t), one, time.Hour); err == nil {
+		t.Error("a closed store renews a lease")
+	}
+}
+
+func leaseForgotten(t *testing.T, db Database) {
+	s := db.Open(t)
+	over(db, runOf("n1"))
+	db.EditLease(runOf("n2"), func(l *Lease) { l.Expires = time.Now().Add(-2 * time.Hour) })
+	if err := s.Renew(bounded(t), runOf("n3"), time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	swept(t, db, s, 0)
+	var names []string
+	for _, l := range db.Leases() {
+		names = append(names, l.Name)
+	}
+	equal(t, strings.Join(names, " "), "n1 n3 sweeper")
+}
+
+func sweepUnsteady(t *testing.T, db Database) {
+	s := db.Open(t)
+	written(t, s, "n1", "s", "abc")
+	over(db, runOf("n1"))
+	ago := func(d time.Duration) time.Time { return time.Now().Add(-d) }
+	for what, edit := range map[string]func(*Lease){
+		"over":                   func(l *Lease) { l.Expires, l.Heartbeat = ago(time.Second), ago(time.Hour) },
+		"had a gap":              func(l *Lease) { l.Since = ago(time.Minute) },
+		"not renewed for a time": func(l *Lease) { l.Expires, l.Heartbeat = ago(-20*time.Minute), ago(40*time.Minute) },
+	} {
+		steady(db, sweeper)
+		db.EditLease(sweeper, edit)
+		if n, err := s.Sweep(bounded(t), sweeper, grace); n != 0 || err != nil {
+			t.Errorf("%s: swept %d, %v", what, n, err)
+		}
+	}
+	if n, err := s.Sweep(bounded(t), runOf("nobody"), grace); n != 0 || err != nil {
+		t.Errorf("none: swept %d, %v", n, err)
+	}
+	swept(t, db, s, 1)
+}
+
+// To rows, a step forward of the clock is that all times in them are older.
+func sweepAfterStep(t *testing.T, db Database) {
+	a, b := db.Open(t), db.Open(t)
+	var keepers []*lease.Keeper
+	for name, s := range map[string]SharedStore{"n1": a, "n2": b} {
+		k, err := lease.Keep(t.Context(), lease.Config{Store: s, Node: runOf(name), TTL: 2 * time.Second, Grace: 4 * time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(k.Stop)
+		keepers = append(keepers, k)
+	}
+	written(t, a, "n1", "live", "abc")
+	count := func() (n int64) {
+		for _, k := range keepers {
+			n += k.Stats().Swept
+		}
+		return n
+	}
+	for step := range 3 {
+		// Those of a node that is gone show that there is somebody who sweeps.
+		written(t, b, "n3", fmt.Sprint("gone", step), "abc")
+		over(db, runOf("n3"))
+		for deadline := time.Now().Add(time.Minute); count() <= int64(step); <-time.After(10 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("%d swept before step %d", count(), step)
+			}
+		}
+		for _, l := range db.Leases() {
+			db.EditLease(store.Node{Name: l.Name, Incarnation: l.Incarnation}, func(l *Lease) {
+				l.Heartbeat, l.Expires, l.Since = l.Heartbeat.Add(-time.Minute), l.Expires.Add(-time.Minute), l.Since.Add(-time.Minute)
+			})
+		}
+	}
+	<-time.After(3 * time.Second) // sweeps that come before the other's renewal
+	equal(t, must(a.Read(bounded(t), "live"))(t).Status, plane.StatusStreaming)
+}
