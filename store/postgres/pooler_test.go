@@ -1,9 +1,12 @@
 package postgres_test
 
 import (
+	"context"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"rillkeep.dev/rillkeep/plane"
 	"rillkeep.dev/rillkeep/store"
@@ -58,5 +61,30 @@ func TestASettingThatAPoolerRefusesIsRefused(t *testing.T) {
 	pooled := pgtest.Bouncer(t, pgtest.URL(t)) + "&statement_timeout=5s"
 	if _, err := postgres.Open(t.Context(), pooled, postgres.Config{}); err == nil || !strings.Contains(err.Error(), "statement_timeout") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// A call that is given up must not take the pooler along, which is everybody's.
+func TestAPoolerOutlivesCallsThatAreGivenUp(t *testing.T) {
+	t.Parallel()
+	s := open(t, pgtest.Bouncer(t, pgtest.URL(t), "; a pooler of its own"))
+	claim(t, s, "s")
+	var calls sync.WaitGroup
+	for n := range 16 {
+		calls.Go(func() {
+			for i := range 150 {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(n+i)*20*time.Microsecond)
+				_, _ = s.Read(ctx, "s")
+				cancel()
+			}
+		})
+	}
+	calls.Wait()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	for s.Ping(ctx) != nil { // after connections that were lost
+		if ctx.Err() != nil {
+			t.Fatal("the pooler does not answer any more")
+		}
 	}
 }

@@ -179,9 +179,11 @@ func parse(url string, pooled bool) (*pgxpool.Config, error) {
 		conn.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
 	}
 	// A call whose context ends asks the server to stop its statement, so that
-	// the row it holds is free for the repeat.
-	conn.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler {
-		return &pgconn.CancelRequestContextWatcherHandler{Conn: conn, DeadlineDelay: time.Second}
+	// the row it holds is free for the repeat. By way of a pooler it gives its
+	// connection up, and pgx asks afterwards: of requests to stop that the answer
+	// overtakes, and that are then given up themselves, PgBouncer 1.18 dies.
+	if conn.BuildContextWatcherHandler = stopAndWait; pooled {
+		conn.BuildContextWatcherHandler = giveUp
 	}
 	conn.OnPgError = func(_ *pgconn.PgConn, said *pgconn.PgError) bool { return usable(said) }
 	fresh := new(freshness)
@@ -232,10 +234,14 @@ func demoted(err error) bool {
 
 // atItsDeadline gives a connection up when the context of a call ends, without
 // asking the server to stop what it does.
-func atItsDeadline(cfg *pgx.ConnConfig) {
-	cfg.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler {
-		return &pgconn.DeadlineContextWatcherHandler{Conn: conn.Conn()}
-	}
+func atItsDeadline(cfg *pgx.ConnConfig) { cfg.BuildContextWatcherHandler = giveUp }
+
+func giveUp(conn *pgconn.PgConn) ctxwatch.Handler {
+	return &pgconn.DeadlineContextWatcherHandler{Conn: conn.Conn()}
+}
+
+func stopAndWait(conn *pgconn.PgConn) ctxwatch.Handler {
+	return &pgconn.CancelRequestContextWatcherHandler{Conn: conn, DeadlineDelay: time.Second}
 }
 
 // freshness lets go of a pool's connections when one of them is lost: after a
