@@ -55,11 +55,11 @@ type unanswered struct {
 	until time.Time // then a claim that is not there never will be
 }
 
-// giveBack gives back the claim of an open that failed without an answer, unless
-// the name is opened again, which takes the claim over.
-func (y *System) giveBack(claim plane.Claim) {
+// giveBack gives back what this node may hold of a stream that it does not host,
+// unless the name is opened again, which takes the claim over.
+func (y *System) giveBack(id string) {
 	deadline := cmp.Or(y.cfg.Plane.Policy, plane.DefaultPolicy()).StoreTimeout
-	u := unanswered{plane.Claim{ID: claim.ID, Node: claim.Node}, time.Now().Add(deadline + lateness)}
+	u := unanswered{plane.Claim{ID: id, Node: y.cfg.Node}, time.Now().Add(deadline + lateness)}
 	if y.unanswered.Add(1) > maxLate {
 		u.until = time.Now()
 	}

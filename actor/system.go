@@ -149,7 +149,7 @@ func (y *System) Open(ctx context.Context, claim plane.Claim) (*plane.Stream, er
 	y.mu.Unlock()
 
 	if err != nil && !plane.Refused(err) {
-		y.giveBack(claim)
+		y.giveBack(claim.ID)
 	}
 	switch {
 	case overtaken && err == nil: // won, but nobody will serve it: give it back
@@ -244,7 +244,8 @@ func (y *System) ended(s *plane.Stream, end plane.Ending) {
 	case errors.Is(end.Err, plane.ErrFenced):
 		y.remove(a, s.ID())
 		s.Retire()
-	case end.Err != nil:
+		y.giveBack(s.ID()) // it may be this node's, by an earlier claim
+	case end.Err != nil && !errors.Is(end.Err, plane.ErrTextLost):
 		y.resealLater(a, s, y.cfg.Repair)
 	default:
 		y.retireLater(a, s)

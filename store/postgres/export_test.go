@@ -41,14 +41,15 @@ func (s *Store) SQL() map[string][2]string {
 		"rows":       {s.stmt.readAll, "ARRAY['s5', 's6']"},
 		"fold":       {s.stmt.fold, state + "'x', '{}', 1, 'complete', NULL, 0, 1"},
 		"seal":       {s.stmt.seal, state + "'x', '{}', 1, 'complete', NULL"},
-		"lock":       {s.stmt.lock, "'s5', 'n1/boot1/1'"},
+		"lock":       {s.stmt.lock, "'s5', 'n1/boot1/1', 1"},
 		"open":       {s.stmt.open, "'s5', 'n1/boot1', '', NULL"},
 		"cancel":     {s.stmt.cancel, "'s5'"},
 		"found":      {s.stmt.found, "'s5'"},
 		"pieces":     {s.stmt.pieces, "'s5'"},
 		"page":       {s.stmt.page, "'s5', 10, 10"},
 		"orphans":    {s.stmt.orphans, "'', 'n1/', 'n1/boot2/'"},
-		"interrupt":  {s.stmt.interrupt, "'s5', 'n1/boot1/1'"},
+		"chunks":     {s.stmt.chunks, "'s5'"},
+		"cut":        {s.stmt.cut, "'s5', 'x', '{}', 1, 'lost'"},
 		"cancelled":  {s.sql(cancelledSQL), "'n1/boot1/', ''"},
 	}
 }

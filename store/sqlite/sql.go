@@ -49,11 +49,8 @@ const (
 
 	dropSQL = `DELETE FROM chunks WHERE stream_id = ?1`
 
-	// interruptSQL: ?1 id, ?2 token, ?3 now. For a text with a hole, whose
-	// pieces are better left as they are.
-	interruptSQL = `
-		UPDATE streams SET status = 'interrupted', updated_at = ?3, ended_at = ?3
-		WHERE id = ?1 AND host = ?2 AND status = 'streaming'`
+	// cutSQL: ?1 id, ?2 where its text has a hole. What lies beyond is left as it is.
+	cutSQL = `DELETE FROM chunks WHERE stream_id = ?1 AND seq <= ?2`
 
 	// orphansSQL: ?1 and ?2 as rows.Orphans gives them.
 	orphansSQL = `
@@ -87,7 +84,7 @@ const (
 
 // statements are those of writes, prepared on the one connection that writes.
 type statements struct {
-	read, found, left, create, claim, advance, chunk, cancel, seal, drop, interrupt, body, chunks *sql.Stmt
+	read, found, left, create, claim, advance, chunk, cancel, seal, drop, cutOff, body, chunks *sql.Stmt
 }
 
 func prepare(ctx context.Context, conn *sql.Conn) (s statements, err error) {
@@ -98,7 +95,7 @@ func prepare(ctx context.Context, conn *sql.Conn) (s statements, err error) {
 	}{
 		{&s.read, readSQL}, {&s.found, foundSQL}, {&s.left, leftSQL}, {&s.create, createSQL}, {&s.claim, claimSQL},
 		{&s.advance, advanceSQL}, {&s.chunk, chunkSQL}, {&s.cancel, cancelSQL}, {&s.seal, sealSQL},
-		{&s.drop, dropSQL}, {&s.interrupt, interruptSQL}, {&s.body, bodySQL}, {&s.chunks, chunksSQL},
+		{&s.drop, dropSQL}, {&s.cutOff, cutSQL}, {&s.body, bodySQL}, {&s.chunks, chunksSQL},
 	} {
 		*p.to, err = conn.PrepareContext(ctx, p.sql)
 		errs = append(errs, err)
