@@ -1,6 +1,7 @@
 package router
 
 import (
+	"errors"
 	"strconv"
 	"sync/atomic"
 
@@ -30,6 +31,8 @@ type Metrics struct {
 	latency     prometheus.Histogram
 	retries     prometheus.Counter
 	failures    prometheus.Counter
+	wentBack    prometheus.Counter
+	lost        prometheus.Counter
 	replaced    prometheus.Counter
 }
 
@@ -54,6 +57,8 @@ func NewMetrics() *Metrics {
 		units:       counter("checkpoint_units_total", "UTF-16 code units made durable."),
 		retries:     counter("checkpoint_retries_total", "Attempts beyond the first."),
 		failures:    counter("checkpoint_failures_total", "Checkpoints and seals that used up their retries."),
+		wentBack:    counter("store_went_back_total", "Times that the store had lost of a stream what it had confirmed."),
+		lost:        counter("texts_lost_total", "Streams that ended short: durable text was missing in the store."),
 		replaced:    counter("replaced_characters_total", "Characters that became U+FFFD at the producer's door."),
 		latency: make.NewHistogram(prometheus.HistogramOpts{
 			Namespace: "rillkeep", Name: "checkpoint_seconds", Help: "Duration of checkpoints and seals, retries included.",
@@ -137,6 +142,12 @@ func (m *Metrics) Checkpoint(c plane.Checkpoint) {
 	switch {
 	case c.Err != nil:
 		m.failures.Inc()
+		if errors.Is(c.Err, plane.ErrWentBack) {
+			m.wentBack.Inc()
+		}
+		if errors.Is(c.Err, plane.ErrTextLost) {
+			m.lost.Inc()
+		}
 		return
 	case c.Seal:
 		m.seals.Inc()
