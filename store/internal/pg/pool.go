@@ -57,13 +57,17 @@ func Open(ctx context.Context, url, direct string) (pool *pgxpool.Pool, own *pgx
 	pool, err = connect(ctx, url, false)
 	pooled := pooler(err)
 	if err == nil {
-		pooled, err = ignoring(ctx, pool)
-		if pooled || err != nil {
+		var lacks []string
+		lacks, err = lacking(ctx, pool)
+		if pooled = len(lacks) > 0; pooled || err != nil {
 			pool.Close()
 		}
 	}
 	if pooled {
 		pool, err = connect(ctx, url, true)
+		if err == nil {
+			err = heeded(ctx, pool)
+		}
 	}
 	switch {
 	case err != nil:
@@ -77,20 +81,6 @@ func Open(ctx context.Context, url, direct string) (pool *pgxpool.Pool, own *pgx
 		own = nil
 	}
 	return pool, own, nil
-}
-
-// ignoring reports whether the sessions are without the settings that they were
-// to have: a pooler may be told to say nothing of them.
-func ignoring(ctx context.Context, pool *pgxpool.Pool) (bool, error) {
-	const name = "lock_timeout"
-	var has, want string
-	// What the server makes of it is known once it is set.
-	err := pool.QueryRow(ctx, "SELECT current_setting($1), set_config($1, $2, true)", pgx.QueryExecModeExec,
-		name, pool.Config().ConnConfig.RuntimeParams[name]).Scan(&has, &want)
-	if err != nil {
-		return false, Failed(ctx, err, "look at the settings of the session")
-	}
-	return has != want, nil
 }
 
 // same makes sure that a direct way leads to the pool's database: a name that is
