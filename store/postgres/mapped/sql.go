@@ -178,6 +178,8 @@ const (
 		SELECT m.{id}::text FROM {messages} m
 		WHERE m.{status} = 'streaming' AND m.{cancel} AND {of node} ORDER BY m.{id}`
 
+	streamingSQL = `SELECT count(*) FROM {messages} m WHERE m.{status} = 'streaming'`
+
 	readSQL = `SELECT {row} FROM {messages} m WHERE m.{id} = {key}`
 
 	// readAllSQL: $1 ids.
@@ -190,8 +192,8 @@ const (
 // statements are the SQL of one pair of tables. cancel, cancelled, orphans,
 // unknown and sweep are only for those with the columns.
 type statements struct {
-	unknown, cancelled string
-	sweep              pg.SweepSQL
+	unknown, cancelled, streaming string
+	sweep                         pg.SweepSQL
 
 	open, found, append, appendAll, cancel, lock, seal, fold, chunks, pieces, page, cut, orphans, read, readAll, get, list string
 }
@@ -201,7 +203,7 @@ func (l *layout) statements() statements {
 	parts, names := l.parts(), l.columnNames()
 	put := func(sql string) string { return names.Replace(parts.Replace(sql)) }
 	return statements{
-		unknown: put(unknownSQL), cancelled: put(cancelledSQL),
+		unknown: put(unknownSQL), cancelled: put(cancelledSQL), streaming: put(streamingSQL),
 		sweep: pg.SweepSQL{Orphans: put(orphanedSQL), Texts: put(textsSQL), Seal: put(interruptedSQL), Cut: put(cutSQL)},
 		open:  put(openSQL), found: put(foundSQL), append: put(appendSQL), appendAll: put(appendAllSQL), cancel: put(cancelSQL),
 		lock: put(lockSQL), seal: put(sealSQL), fold: put(foldSQL), chunks: put(chunksSQL), pieces: put(piecesSQL), page: put(pageSQL),
