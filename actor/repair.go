@@ -57,8 +57,8 @@ type unanswered struct {
 	until   time.Time // then a claim that is not there never will be
 }
 
-// giveBack gives back what was claimed without an answer, unless the name is
-// opened or adopted again, which takes the claim over.
+// giveBack gives back what this node may hold of a stream that it does not host,
+// unless the name is opened or adopted again, which takes the claim over.
 func (y *System) giveBack(u unanswered) {
 	deadline := cmp.Or(y.cfg.Plane.Policy, plane.DefaultPolicy()).StoreTimeout
 	u.until = time.Now().Add(deadline + lateness)

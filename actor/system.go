@@ -278,7 +278,9 @@ func (y *System) ended(s *plane.Stream, end plane.Ending) {
 	case errors.Is(end.Err, plane.ErrFenced):
 		y.remove(a, s.ID())
 		s.Retire()
-	case end.Err != nil:
+		// It may be this node's, by an earlier claim.
+		y.giveBack(unanswered{claim: plane.Claim{ID: s.ID(), Node: y.cfg.Node}})
+	case end.Err != nil && !errors.Is(end.Err, plane.ErrTextLost):
 		y.resealLater(a, s, y.cfg.Repair)
 	default:
 		y.retireLater(a, s)

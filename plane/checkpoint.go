@@ -179,7 +179,14 @@ func (s *Stream) round(slice Slice, retries int) {
 }
 
 // final reports whether repeating a write at once can't help.
-func final(err error) bool { return errors.Is(err, ErrFenced) || errors.Is(err, ErrBroken) }
+func final(err error) bool {
+	for _, e := range []error{ErrFenced, ErrBroken, ErrWentBack, ErrTextLost} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
 
 // attempt asks the store once, and on failure what it holds: a commit whose
 // answer was lost is a success, not a second try.
@@ -219,6 +226,9 @@ func (s *Stream) judge(slice Slice, row Row) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	fenced := row.Token != s.token || row.Status != "" && row.Status != StatusStreaming
+	if err := s.wentBack(row, fenced); err != nil {
+		return err
+	}
 	if row.Status != "" && !fenced {
 		// In tables only our own slices move the length; any other is another's work.
 		fenced = row.Seq != s.durable && !slices.Contains(s.tried, row.Seq)
@@ -257,7 +267,6 @@ func rest(pause time.Duration, enough <-chan struct{}) bool {
 // next.
 func (s *Stream) settle(slice Slice, out outcome) {
 	s.mu.Lock()
-	s.inFlight = false
 	fenced := errors.Is(out.err, ErrFenced)
 	if out.known && !fenced {
 		s.advance(slice, out.row)
@@ -265,6 +274,8 @@ func (s *Stream) settle(slice Slice, out outcome) {
 	switch {
 	case fenced:
 		s.standDown(out.err)
+	case errors.Is(out.err, ErrWentBack):
+		s.goBack(out.row)
 	case out.cut: // the seal covers the slice, and answers who waits for it
 	case out.err != nil:
 		s.changed = true // the next round may be long in coming: tell what there is
@@ -274,6 +285,7 @@ func (s *Stream) settle(slice Slice, out outcome) {
 		s.failed, s.hurried = 0, false
 		s.tried = s.tried[:0]
 	}
+	s.inFlight = false
 	s.next()
 	s.unlock()
 	if !out.cut { // else the seal reports

@@ -56,6 +56,9 @@ type Hooks struct {
 
 	// Ended is told once, when the stream has ended for its readers.
 	Ended func(s *Stream, end Ending)
+
+	// Repaired is told of a row that Reseal or GiveBack has ended.
+	Repaired func(id string, row Row)
 }
 
 // Checkpoint is one round: the units From..Seq, as often as they were tried.
@@ -104,12 +107,21 @@ func (c Config) Validate() error {
 }
 
 // guard runs a hook, so that one that panics costs nobody else (I).
-func (s *Stream) guard(hook string, call func()) {
+func (s *Stream) guard(hook string, call func()) { s.cfg.guard(s.id, hook, call) }
+
+func (c *Config) guard(id, hook string, call func()) {
 	defer func() {
 		if p := recover(); p != nil {
-			s.cfg.Logger.LogAttrs(context.Background(), slog.LevelError, "hook panicked",
-				slog.String("streamId", s.id), slog.String("hook", hook), slog.Any("panic", p))
+			c.Logger.LogAttrs(context.Background(), slog.LevelError, "hook panicked",
+				slog.String("streamId", id), slog.String("hook", hook), slog.Any("panic", p))
 		}
 	}()
 	call()
+}
+
+// repaired tells the hook of an end that was written late.
+func (c *Config) repaired(id string, row Row) {
+	if c.Hooks.Repaired != nil {
+		c.guard(id, "Repaired", func() { c.Hooks.Repaired(id, row) })
+	}
 }

@@ -39,6 +39,15 @@ var (
 	// ends with it; later ones try again, ever more seldom.
 	ErrBroken = errors.New("store refuses what it should take")
 
+	// ErrWentBack says that a store has less than it had confirmed: its server was
+	// replaced by one that lagged behind, or a backup was played in. Where the
+	// stream has the text, it commits it again; else it is ErrTextLost.
+	ErrWentBack = errors.New("store lost what it had confirmed")
+
+	// ErrTextLost says that a stream has ended short, interrupted: text that was
+	// durable, and is in memory no longer, is missing in the store.
+	ErrTextLost = errors.New("durable text is missing in the store")
+
 	// ErrBusy says that another session of the database holds a lock on what a call
 	// needs, as a rule the stream's row. The call has changed nothing; try it again
 	// later.

@@ -137,8 +137,8 @@ func (m *machine) checkStored(t *rapid.T) {
 	switch {
 	case len(wrong) > 0:
 		t.Fatal(wrong[0])
-	case m.moved && row.Status.Ended(): // sealed, and so repaired
-		m.moved, m.frozen = false, m.produced
+	case m.moved && row.Status.Ended() && row.Seq == int64(len(text)) && prefix(text, m.produced): // sealed, and so repaired
+		m.moved, m.frozen = false, text
 	case m.rival && !slices.Equal(text, m.frozen):
 		t.Fatalf("another's row was changed: %q, was %q", plane.Encode(text, true), plane.Encode(m.frozen, true))
 	case m.rival:

@@ -181,12 +181,20 @@ func (w *world) Append(ctx context.Context, s plane.Slice) (plane.Row, error) {
 
 func (w *world) Seal(ctx context.Context, s plane.Seal) (plane.Row, error) {
 	return w.write(ctx, func(fault) (plane.Row, error) {
-		units := w.look("seal", s.Base, s.Seq, s.Text)
-		if s.Base > s.From || s.Base > int64(len(w.text)) {
+		lacks := s.Base > int64(len(w.text)) // others have seen to that
+		var units []uint16
+		if !lacks {
+			units = w.look("seal", s.Base, s.Seq, s.Text)
+		}
+		if s.Base > s.From || lacks && !w.lost {
 			w.wrongf("a seal of what lies above %d, with %d durable and %d stored", s.Base, s.From, len(w.text))
 			return w.row, nil
 		}
-		if w.row.Token == s.Token && w.row.Status == plane.StatusStreaming {
+		switch {
+		case w.row.Token != s.Token || w.row.Status != plane.StatusStreaming:
+		case lacks:
+			w.row.Seq, w.row.Status = int64(len(w.text)), plane.StatusInterrupted
+		default:
 			w.text = append(slices.Clip(w.text[:s.Base]), units...)
 			w.row.Seq, w.row.Status, w.row.Error = s.Seq, s.Status, s.Error
 			if s.Status == plane.StatusComplete && w.row.Cancel {

@@ -22,6 +22,7 @@ type ending struct {
 	Ending
 	replaced int64 // characters that never found their other half
 	resolved bool
+	written  bool          // the row has ended
 	done     chan struct{} // closed when Ending is what happened
 	left     chan struct{} // closed when the stream is abandoned: no repeat waits any longer; then nil
 }
@@ -154,6 +155,8 @@ func (s *Stream) attemptSeal(seal Seal) outcome {
 		out.err = fmt.Errorf("%w: the row is %s under token %q, ours is %q", ErrFenced, row.Status, row.Token, s.token)
 	case row.Status.Ended() && row.Seq == seal.Seq:
 		out.err = nil // ours, now or by the answer that was lost
+	case row.Status == StatusInterrupted && row.Seq < seal.Base: // the store has no more
+		out.err = fmt.Errorf("%w: it ends at %d of %d: %s", ErrTextLost, row.Seq, seal.Seq, row.Error)
 	case row.Status.Ended():
 		out.err = fmt.Errorf("%w: the row ended %s at %d of %d", ErrFenced, row.Status, row.Seq, seal.Seq)
 	case err == nil && (row.Seq < seal.From || row.Seq > seal.Seq): // only our own slices move the length
@@ -170,15 +173,23 @@ func (s *Stream) settleSeal(seal Seal, out outcome) {
 	s.inFlight = false
 	fenced := errors.Is(out.err, ErrFenced)
 	ours := out.err == nil || slices.Contains(s.tried, out.row.Seq)
+	lost := errors.Is(out.err, ErrTextLost)
+	if lost {
+		s.durable = out.row.Seq
+	}
 	if out.known && !fenced && ours && out.row.Seq > s.durable && out.row.Seq <= seal.Seq {
 		s.durable = out.row.Seq
 	}
 	switch {
 	case fenced:
 		s.standDown(out.err)
+	case lost:
+		s.ending.written = true
+		s.finish(Ending{Status: out.row.Status, Error: out.row.Error, HasError: out.row.Error != "", Err: s.short(out.err)})
 	case out.err != nil:
 		s.finish(Ending{Status: StatusInterrupted, Err: s.short(out.err)})
 	default:
+		s.ending.written = true
 		s.finish(Ending{Status: out.row.Status, Error: seal.Error, HasError: seal.HasError})
 	}
 	s.unlock()
@@ -194,7 +205,7 @@ func (s *Stream) settleSeal(seal Seal, out outcome) {
 // if it is another's or gone.
 func (s *Stream) Reseal() error {
 	s.mu.Lock()
-	if e := s.ending; s.retired || e == nil || !e.resolved || e.Err == nil || s.inFlight {
+	if e := s.ending; s.retired || e == nil || !e.resolved || e.written || s.inFlight {
 		s.mu.Unlock()
 		return nil
 	}
@@ -204,17 +215,28 @@ func (s *Stream) Reseal() error {
 	seal := s.sealAs(Ending{Status: StatusInterrupted})
 	s.mu.Unlock()
 
+	began := time.Now()
 	out := s.attemptSeal(seal)
+	lost := errors.Is(out.err, ErrTextLost)
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.inFlight = false
-	if out.err == nil {
-		s.durable = out.row.Seq
+	if out.err == nil || lost {
+		s.durable, s.ending.written = out.row.Seq, true
 		if s.end.Kind == KindEnd { // for who joins from now on
-			s.end = &Frame{Kind: KindEnd, Seq: s.durable, Status: out.row.Status, Epoch: s.epoch}
+			s.end = &Frame{
+				Kind: KindEnd, Seq: s.durable, Status: out.row.Status, Error: out.row.Error, HasError: out.row.Error != "", Epoch: s.epoch,
+			}
 		}
 	}
-	return out.err
+	s.mu.Unlock()
+	switch {
+	case lost:
+		s.report(Checkpoint{From: seal.From, Seq: seal.Seq, Seal: true, Attempts: 1, Took: time.Since(began), Err: out.err})
+	case out.err != nil:
+		return out.err
+	}
+	s.cfg.repaired(s.id, out.row)
+	return nil
 }
 
 // sealAs is the seal of all that is in memory. s.mu is held.

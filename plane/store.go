@@ -34,10 +34,14 @@ type Store interface {
 
 	// Seal makes seal.Text, preceded by what the store holds below seal.Base,
 	// the whole text, drops the chunks, and sets status, length and error in
-	// one transaction, if the token is seal.Token and the status streaming. A
-	// row whose cancel flag is set ends cancelled where complete was asked. It
+	// one transaction, if the token is seal.Token and the status streaming; it
+	// makes no text shorter than the row says it is. A row whose cancel flag is set ends cancelled where complete was asked. It
 	// answers the row as it is then, whether or not it changed anything. The
 	// token stays in the row, so that a lost answer can be told from a loss.
+	//
+	// Where text below seal.Base is missing, the stream ends interrupted where the
+	// text that is there ends, below seal.Base, with an error that says so. Chunks
+	// from beyond stay.
 	Seal(ctx context.Context, seal Seal) (Row, error)
 
 	// Read answers the row as it is. ErrNotFound if there is none,

@@ -67,8 +67,9 @@ func Open(ctx context.Context, cfg Config, claim Claim) (*Stream, error) {
 	return s, nil
 }
 
-// GiveBack sees to an Open that failed without an answer: if claim.Node holds the
-// row all the same, which nobody will fill, it is sealed interrupted (L). Where
+// GiveBack sees to a row that claim.Node may hold though it has no such stream:
+// after an Open that failed without an answer, or where the store went back to an
+// earlier claim. The row is sealed interrupted, with what it holds (L). Where
 // nobody has claimed the row, or there is none, that is not settled: the statement
 // may still be on its way. It is settled once the row can't be claim.Node's any
 // more.
@@ -87,17 +88,23 @@ func GiveBack(ctx context.Context, cfg Config, claim Claim) (settled bool, err e
 		return false, nil
 	case err != nil:
 		return false, fmt.Errorf("give back claim: %w", err)
-	case row.Status.Ended() || row.Seq != 0:
+	case row.Status.Ended():
 		return true, nil
 	case row.Status != StatusStreaming:
 		return false, nil
 	case !strings.HasPrefix(row.Token, claim.Node+"/"):
 		return true, nil
 	}
-	if _, err = cfg.Store.Seal(ctx, Seal{ID: claim.ID, Token: row.Token, Status: StatusInterrupted}); err != nil {
+	row, err = cfg.Store.Seal(ctx, Seal{
+		ID: claim.ID, Token: row.Token, Status: StatusInterrupted, From: row.Seq, Base: row.Seq, Seq: row.Seq,
+	})
+	if err != nil {
 		return false, fmt.Errorf("give back claim: %w", err)
 	}
-	return true, nil
+	if row.Status.Ended() {
+		cfg.repaired(claim.ID, row)
+	}
+	return row.Status.Ended(), nil
 }
 
 func newStream(cfg *Config, id string, row Row) *Stream {

@@ -1,6 +1,7 @@
 package router
 
 import (
+	"errors"
 	"strconv"
 	"sync/atomic"
 
@@ -30,6 +31,8 @@ type Metrics struct {
 	latency     prometheus.Histogram
 	retries     prometheus.Counter
 	failures    prometheus.Counter
+	wentBack    prometheus.Counter
+	lost        prometheus.Counter
 	replaced    prometheus.Counter
 	forwards    *prometheus.CounterVec
 	ringDiffs   prometheus.Counter
@@ -56,6 +59,8 @@ func NewMetrics() *Metrics {
 		units:       counter("checkpoint_units_total", "UTF-16 code units made durable."),
 		retries:     counter("checkpoint_retries_total", "Attempts beyond the first."),
 		failures:    counter("checkpoint_failures_total", "Checkpoints and seals that used up their retries."),
+		wentBack:    counter("store_went_back_total", "Times that the store had lost of a stream what it had confirmed."),
+		lost:        counter("texts_lost_total", "Streams that ended short: durable text was missing in the store."),
 		replaced:    counter("replaced_characters_total", "Characters that became U+FFFD at the producer's door."),
 		forwards:    labelled("forwarded_total", "Requests sent to the node that has their stream, by what became of them: answered, misdirected or unreachable.", "outcome"),
 		ringDiffs:   counter("ring_differs_total", "Requests of nodes whose ring was another than this node's."),
@@ -167,6 +172,12 @@ func (m *Metrics) Checkpoint(c plane.Checkpoint) {
 	switch {
 	case c.Err != nil:
 		m.failures.Inc()
+		if errors.Is(c.Err, plane.ErrWentBack) {
+			m.wentBack.Inc()
+		}
+		if errors.Is(c.Err, plane.ErrTextLost) {
+			m.lost.Inc()
+		}
 		return
 	case c.Seal:
 		m.seals.Inc()

@@ -51,8 +51,9 @@ type Shared interface {
 	// none unless node, who asks, has a lease that had no gap for its time. When the
 	// database's clock steps forward, all leases are over until they are renewed.
 	// Rows that are locked are left for the next time, without an error; those
-	// that could not be sealed make the error. A text with a hole stays in its
-	// pieces. Several nodes may sweep at once: they share the work.
+	// that could not be sealed make the error. A text with a hole ends
+	// there, with an error that says so; chunks from beyond it stay. Several nodes
+	// may sweep at once: they share the work.
 	Sweep(ctx context.Context, node Node, grace time.Duration) (int, error)
 
 	// DeleteEnded deletes streams that ended longer than age ago, and answers how

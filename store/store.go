@@ -79,8 +79,8 @@ type Store interface {
 	// streaming row whose owner token names node with an incarnation other than
 	// the one given: what an earlier run of a node left when it died. It answers
 	// how many; rows that could not be sealed, or are locked, are skipped and make
-	// the error. A text with a hole stays in its pieces. Rows that were disowned are
-	// nobody's.
+	// the error. A text with a hole ends there, with an error that says so; chunks
+	// from beyond it stay. Rows that were disowned are nobody's.
 	//
 	// In a database that several nodes share the store holds the node's name from
 	// the first call on until it is closed. ErrNameInUse if another store does:

@@ -16,7 +16,6 @@ import (
 	"rillkeep.dev/rillkeep/router"
 	"rillkeep.dev/rillkeep/router/client"
 	"rillkeep.dev/rillkeep/router/node"
-	"rillkeep.dev/rillkeep/store/sqlite"
 )
 
 // drain drains the node within what a test waits for.

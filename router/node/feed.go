@@ -156,7 +156,8 @@ func (w *news) publish() func(feed.Change) {
 	return w.out.Publish
 }
 
-// announcing adds to hooks that each durable advance is announced.
+// announcing adds to hooks that each durable advance, and each end however late, is
+// announced.
 func (n *Node) announcing(hooks plane.Hooks) plane.Hooks {
 	checkpoint, ended := hooks.Checkpoint, hooks.Ended
 	hooks.Checkpoint = func(c plane.Checkpoint) {
@@ -167,9 +168,12 @@ func (n *Node) announcing(hooks plane.Hooks) plane.Hooks {
 	}
 	hooks.Ended = func(s *plane.Stream, end plane.Ending) {
 		ended(s, end)
-		if end.Err == nil {
+		if end.Err == nil || errors.Is(end.Err, plane.ErrTextLost) {
 			n.router.Announce(feed.Change{ID: s.ID(), Seq: end.Seq, Epoch: s.Epoch(), Status: end.Status})
 		}
+	}
+	hooks.Repaired = func(id string, row plane.Row) {
+		n.router.Announce(feed.Change{ID: id, Seq: row.Seq, Epoch: row.Epoch, Status: row.Status})
 	}
 	return hooks
 }

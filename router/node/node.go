@@ -168,8 +168,10 @@ func (n *Node) hooks(m *router.Metrics) plane.Hooks {
 		Checkpoint: func(c plane.Checkpoint) {
 			m.Checkpoint(c)
 			level := slog.LevelWarn
-			if errors.Is(c.Err, plane.ErrBroken) { // somebody has to do something
-				level = slog.LevelError
+			for _, e := range []error{plane.ErrBroken, plane.ErrWentBack, plane.ErrTextLost} { // somebody has to do something
+				if errors.Is(c.Err, e) {
+					level = slog.LevelError
+				}
 			}
 			if c.Err != nil {
 				n.log.Log(n.base, level, "checkpoint failed", "streamId", c.StreamID, "from", c.From, "seq", c.Seq, "error", c.Err)

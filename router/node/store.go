@@ -39,6 +39,7 @@ func (n *Node) reachStore(ctx context.Context, cfg Config) (store.Store, error) 
 		s, err := openStore(ctx, cfg)
 		switch {
 		case err == nil:
+			n.advise(ctx, s)
 			return s, nil
 		case cfg.Database == "", errors.Is(err, plane.ErrConfig), errors.Is(err, store.ErrNewerSchema):
 			return nil, err
@@ -46,6 +47,28 @@ func (n *Node) reachStore(ctx context.Context, cfg Config) (store.Store, error) 
 		if err := n.tryAgain(ctx, "cannot reach the database; trying again", pause, err); err != nil {
 			return nil, err
 		}
+	}
+}
+
+// adviceTime bounds the look at what an operator should know.
+const adviceTime = 5 * time.Second
+
+// advise logs what an operator should know of the database.
+func (n *Node) advise(ctx context.Context, s store.Store) {
+	adviser, ok := s.(interface {
+		Advice(ctx context.Context) ([]string, error)
+	})
+	if !ok {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, adviceTime)
+	defer cancel()
+	advice, err := adviser.Advice(ctx)
+	for _, text := range advice {
+		n.log.Warn(text)
+	}
+	if err != nil {
+		n.log.Warn("could not look at the database's settings and rows", "error", err)
 	}
 }
 
@@ -92,9 +115,6 @@ func openTables(ctx context.Context, cfg Config) (store.Store, error) {
 	s, err := mapped.Open(ctx, cfg.Database, cfg.DirectDatabase, cfg.Tables)
 	if err != nil {
 		return nil, err
-	}
-	if cfg.Tables.Host == "" {
-		cfg.Logger.Warn("the message table has no column for host: what a node that dies leaves streaming stays so until the application ends it")
 	}
 	return s, nil
 }

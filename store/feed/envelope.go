@@ -124,6 +124,29 @@ func appendTail(b []byte, producer string, seq int64) []byte {
 // maxTail is the longest of a publisher's tails: its id has 26 bytes.
 const maxTail = len(`],"producer":"","seq":}`) + 26 + len("9223372036854775807")
 
+// Messages are changes as messages without a producer and a number.
+func Messages(changes []Change) (messages []string) {
+	var b []byte
+	for _, c := range changes {
+		switch next := c.append(nil); {
+		case !c.fits():
+			continue
+		case len(b) > 0 && len(b)+len(next)+maxTail <= MaxMessage:
+			b = append(append(b, ','), next...)
+			continue
+		case len(b) > 0:
+			messages = append(messages, string(b)+"]}")
+			fallthrough
+		default:
+			b = append([]byte(head), next...)
+		}
+	}
+	if len(b) > 0 {
+		messages = append(messages, string(b)+"]}")
+	}
+	return messages
+}
+
 // fits reports whether a change can be said in a message.
 func (c Change) fits() bool {
 	const short = 1 << 10 // bytes of an id that fits however it is escaped: six bytes for one, at the most

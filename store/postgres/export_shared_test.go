@@ -14,7 +14,6 @@ func (s *Store) SharedSQL() map[string][2]string {
 		"orphaned": {s.sql(orphanedSQL), "'30s', 16, '{}', 'n1', 'boot1'"},
 		"texts":    {s.sql(textsSQL), "'{s1,s2}'"},
 		"fold":     {s.sql(interruptedSQL), "'s1', 'x', '{}'"},
-		"end":      {s.sql(brokenSQL), "'s1'"},
 		"ended":    {s.sql(endedSQL), "'30d', 100, '{}'"},
 		"delete":   {s.sql(deleteSQL), "'30d', '{s1,s2}'"},
 	}

@@ -110,6 +110,15 @@ func (s *Store) Ping(ctx context.Context) error {
 	return nil
 }
 
+// Advice answers what an operator should know of the database, and do.
+func (s *Store) Advice(ctx context.Context) ([]string, error) {
+	text, err := pg.Unbounded(ctx, s.pool)
+	if text == "" {
+		return nil, err
+	}
+	return []string{text}, nil
+}
+
 // Close waits for calls under way and closes the connections. See store.Store.
 func (s *Store) Close(ctx context.Context) error {
 	return s.calls.Close(ctx, func() error {

@@ -27,17 +27,22 @@ func (s *Store) sealed(ctx context.Context, seal plane.Seal) (plane.Row, error) 
 
 func (s *Store) sealer() *pg.Sealer {
 	return &pg.Sealer{
-		Pool: s.pool,
+		Pool: s.pool, Feed: s.feed,
 		SQL: pg.SealSQL{
 			Lock: s.stmt.lock, Seal: s.stmt.seal, Fold: s.stmt.fold, Read: s.stmt.read,
-			Pieces: s.stmt.pieces, Interrupt: s.stmt.interrupt, Orphans: s.stmt.orphans,
+			Chunks: s.stmt.chunks, Pieces: s.stmt.pieces, Cut: s.stmt.cut, Orphans: s.stmt.orphans,
 		},
-		LockArgs: func(seal plane.Seal) []any { return []any{seal.ID, seal.Token} },
+		LockArgs: func(seal plane.Seal) []any { return []any{seal.ID, seal.Token, seal.Seq} },
 		SealArgs: func(seal plane.Seal, body string) []any { return sealArgs(seal, body, rows.Marks(body)) },
-		FoldArgs: func(seal plane.Seal, tail string, held int) []any {
-			return append(sealArgs(seal, tail, rows.Marks(seal.Text)), seal.From, held)
+		FoldArgs: func(seal plane.Seal, tail string, held int64, marks func() []int64) []any {
+			return append(sealArgs(seal, tail, marks()), seal.From, held)
 		},
+		CutArgs: cutArgs,
 	}
+}
+
+func cutArgs(id, text string, end int64, why string) []any {
+	return []any{id, text, rows.Marks(text), end, why}
 }
 
 func sealArgs(seal plane.Seal, text string, marks []int64) []any {

@@ -115,11 +115,12 @@ const (
 		SELECT ` + rows.Columns + `
 		FROM (SELECT seq, status, cancel OR fits AS cancel, host, epoch, error FROM found) r`
 
-	// lockSQL: $1 id, $2 token. A seal takes the lock in a statement of its own:
-	// the next one sees the chunks of an append that was committed until now.
+	// lockSQL: $1 id, $2 token, $3 the length that it is to have. A seal takes the
+	// lock in a statement of its own: the next one sees the chunks of an append that
+	// was committed until now. None makes a text shorter.
 	lockSQL = `
 		SELECT ` + rows.Columns + ` FROM rillkeep.streams
-		WHERE id = $1 AND host = $2 AND status = 'streaming' FOR NO KEY UPDATE NOWAIT`
+		WHERE id = $1 AND host = $2 AND status = 'streaming' AND seq <= $3 FOR NO KEY UPDATE NOWAIT`
 
 	// sealSQL: $1 id, $2 token, $3 body, $4 marks, $5 seq, $6 status, $7 error.
 	sealSQL = `
@@ -127,7 +128,7 @@ const (
 			UPDATE rillkeep.streams
 			SET body = $3, marks = $4, seq = $5, error = $7, updated_at = now(), ended_at = now(),
 				status = CASE WHEN cancel AND $6::text = 'complete' THEN 'cancelled' ELSE $6 END
-			WHERE id = $1 AND host = $2 AND status = 'streaming'
+			WHERE id = $1 AND host = $2 AND status = 'streaming' AND seq <= $5
 			RETURNING ` + rows.Columns + `
 		), d AS (
 			DELETE FROM rillkeep.chunks c USING u WHERE c.stream_id = $1
@@ -158,11 +159,15 @@ const (
 		) c
 		WHERE id = $1`
 
-	// interruptSQL: $1 id, $2 token. For a text with a hole, whose pieces are
-	// better left as they are.
-	interruptSQL = `
-		UPDATE rillkeep.streams SET status = 'interrupted', updated_at = now(), ended_at = now()
-		WHERE id = $1 AND host = $2 AND status = 'streaming'`
+	chunksSQL = `SELECT seq, text FROM rillkeep.chunks WHERE stream_id = $1 ORDER BY seq`
+
+	// cutSQL: $1 id, $2 body, $3 marks, $4 seq, $5 error. Of a row that the
+	// transaction holds: what lies beyond the hole is left as it is.
+	cutSQL = `
+		WITH d AS (DELETE FROM rillkeep.chunks WHERE stream_id = $1 AND seq <= $4)
+		UPDATE rillkeep.streams
+		SET body = $2, marks = $3, seq = $4, status = 'interrupted', error = $5, updated_at = now(), ended_at = now()
+		WHERE id = $1 RETURNING ` + rows.Columns + ``
 
 	// orphansSQL: $1 ids after, $2 and $3 as rows.Orphans gives them.
 	orphansSQL = `
@@ -197,15 +202,15 @@ var pageSQL = strings.ReplaceAll(`
 
 // statements are the SQL with the schema's name in it.
 type statements struct {
-	open, found, append, appendNow, appends, appendsFree, cancel, lock, seal, fold, pieces, interrupt, orphans string
-	read, readAll, get, list, page, disown, adopt                                                              string
+	open, found, append, appendNow, appends, appendsFree, cancel, lock, seal, fold, chunks, pieces, cut, orphans string
+	read, readAll, get, list, page, disown, adopt                                                                string
 }
 
 func (s *Store) statements() statements {
 	return statements{
 		open: s.sql(openSQL), found: s.sql(foundSQL), append: s.sql(appendSQL), appendNow: s.sql(appendNowSQL),
 		appends: s.sql(appendsSQL), appendsFree: s.sql(appendsFreeSQL), cancel: s.sql(cancelSQL),
-		lock: s.sql(lockSQL), seal: s.sql(sealSQL), fold: s.sql(foldSQL), pieces: s.sql(piecesSQL), interrupt: s.sql(interruptSQL),
+		lock: s.sql(lockSQL), seal: s.sql(sealSQL), fold: s.sql(foldSQL), chunks: s.sql(chunksSQL), pieces: s.sql(piecesSQL), cut: s.sql(cutSQL),
 		orphans: s.sql(orphansSQL), read: s.sql(readSQL), readAll: s.sql(readAllSQL), get: s.sql(getSQL), list: s.sql(listSQL), page: s.sql(pageSQL),
 		disown: s.sql(disownSQL), adopt: s.sql(adoptSQL),
 	}

@@ -52,20 +52,17 @@ const (
 	interruptedSQL = `
 		WITH d AS (DELETE FROM rillkeep.chunks WHERE stream_id = $1)
 		UPDATE rillkeep.streams SET body = $2, marks = $3, status = 'interrupted', updated_at = now(), ended_at = now() WHERE id = $1`
-
-	// brokenSQL is interruptedSQL for a text with a hole, whose pieces are better left as
-	// they are.
-	brokenSQL = `UPDATE rillkeep.streams SET status = 'interrupted', updated_at = now(), ended_at = now() WHERE id = $1`
 )
 
 // Sweep seals orphans. See store.Shared.
 func (s *Store) Sweep(ctx context.Context, node store.Node, grace time.Duration) (int, error) {
 	sweeper := pg.Sweeper{
-		Pool: s.pool, Leases: s.leases,
+		Pool: s.pool, Leases: s.leases, Feed: s.feed,
 		SQL: pg.SweepSQL{
-			Orphans: s.sql(orphanedSQL), Texts: s.sql(textsSQL), Seal: s.sql(interruptedSQL), Break: s.sql(brokenSQL),
+			Orphans: s.sql(orphanedSQL), Texts: s.sql(textsSQL), Seal: s.sql(interruptedSQL), Cut: s.stmt.cut,
 		},
-		Args: func(id, text string) []any { return []any{id, text, rows.Marks(text)} },
+		Args:    func(id, text string) []any { return []any{id, text, rows.Marks(text)} },
+		CutArgs: cutArgs,
 	}
 	return sweeper.Sweep(ctx, node, grace)
 }

@@ -26,9 +26,14 @@ const (
 	interruptedSQL = `
 		UPDATE streams SET body = ?2, marks = ?3, status = 'interrupted', updated_at = ?4, ended_at = ?4 WHERE id = ?1`
 
-	// brokenSQL is interruptedSQL for a text with a hole, whose pieces are better left
-	// as they are: ?1 id, ?2 now.
-	brokenSQL = `UPDATE streams SET status = 'interrupted', updated_at = ?2, ended_at = ?2 WHERE id = ?1`
+	// cutSQL ends a row where its text has a hole, in the same way: ?1 id, ?2 body,
+	// ?3 marks, ?4 seq, ?5 error, ?6 now.
+	cutSQL = `
+		UPDATE streams SET body = ?2, marks = ?3, seq = ?4, status = 'interrupted', error = ?5, updated_at = ?6, ended_at = ?6
+		WHERE id = ?1`
+
+	// cutOffSQL: ?1 id, ?2 where its text has a hole. What lies beyond is left as it is.
+	cutOffSQL = `DELETE FROM chunks WHERE stream_id = ?1 AND seq <= ?2`
 )
 
 // What bounds the sealing of many rows.
@@ -124,9 +129,8 @@ func (s statements) interruptOne(o orphan) (done bool, err error) {
 		return false, err // it ended, or has another owner by now
 	}
 	body, err := s.whole(o.id, row.Seq)
-	if _, hole := errors.AsType[*plane.HoleError](err); hole {
-		_, err := s.exec(brokenSQL, o.id, now())
-		return true, err
+	if hole, ok := errors.AsType[*plane.HoleError](err); ok {
+		return true, s.cut(o.id, row, hole)
 	}
 	if err != nil {
 		return false, err

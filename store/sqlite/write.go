@@ -109,12 +109,18 @@ func (s *Store) Seal(ctx context.Context, seal plane.Seal) (plane.Row, error) {
 	}
 	return s.change(ctx, "seal", seal.ID, func(stmt statements) (plane.Row, error) {
 		row, err := stmt.row(seal.ID)
-		if err != nil || row.Token != seal.Token || row.Status != plane.StatusStreaming {
+		if err != nil || row.Token != seal.Token || row.Status != plane.StatusStreaming || row.Seq > seal.Seq {
 			return row, err
 		}
 		body := seal.Text
 		if seal.Base > 0 { // only the database has the beginning
 			below, err := stmt.whole(seal.ID, seal.Base)
+			if hole, ok := errors.AsType[*plane.HoleError](err); ok {
+				if err := stmt.cut(seal.ID, row, hole); err != nil {
+					return plane.Row{}, err
+				}
+				return stmt.row(seal.ID)
+			}
 			if err != nil {
 				return plane.Row{}, err
 			}

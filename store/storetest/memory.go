@@ -191,15 +191,16 @@ func (m *Memory) add(slice plane.Slice) (plane.Row, error) {
 // seal is Seal under the lock.
 func (m *Memory) seal(seal plane.Seal) (plane.Row, error) {
 	r, err := m.find(seal.ID)
-	if err != nil || !m.owned(r, seal.Token) {
+	if err != nil || !m.owned(r, seal.Token) || r.Seq > seal.Seq {
 		if err != nil {
 			return plane.Row{}, err
 		}
 		return m.row(r), nil
 	}
-	below, _, err := rows.Stretch(m.pieces(seal.ID, r), 0, seal.Base)
-	if err != nil {
-		return plane.Row{}, err
+	below, end, hole := rows.Whole(m.pieces(seal.ID, r), seal.Base)
+	if hole != nil {
+		m.cut(seal.ID, r, below, end, hole)
+		return m.row(r), nil
 	}
 	status := seal.Status
 	if status == plane.StatusComplete && r.Cancel {
@@ -220,6 +221,14 @@ func (m *Memory) fold(id string, r *Row, status plane.Status, body string, seq i
 	delete(m.chunks, id)
 }
 
+// cut ends a stream where its text has a hole. Chunks from beyond stay.
+func (m *Memory) cut(id string, r *Row, body string, end int64, hole *plane.HoleError) {
+	beyond := slices.DeleteFunc(m.chunks[id], func(c plane.Chunk) bool { return c.Seq <= end })
+	r.Error, r.HasError = rows.Missing(hole, r.Seq), true
+	m.fold(id, r, plane.StatusInterrupted, body, end)
+	m.chunks[id] = beyond
+}
+
 func (m *Memory) pieces(id string, r *Row) []rows.Piece {
 	pieces := []rows.Piece{rows.BodyPiece(0, r.Body)}
 	for _, c := range m.chunks[id] {
@@ -234,13 +243,13 @@ func (m *Memory) interrupt(all, but string) (count int) {
 		if r.Status != plane.StatusStreaming || !strings.HasPrefix(r.Token, all) || strings.HasPrefix(r.Token, but) {
 			continue
 		}
-		body, _, err := rows.Stretch(m.pieces(id, r), 0, r.Seq)
-		if err == nil {
+		body, end, hole := rows.Whole(m.pieces(id, r), r.Seq)
+		if hole == nil {
 			m.fold(id, r, plane.StatusInterrupted, body, r.Seq)
+			r.Error, r.HasError = "", false
 		} else {
-			r.Status, r.Updated, r.Ended = plane.StatusInterrupted, time.Now(), time.Now()
+			m.cut(id, r, body, end, hole)
 		}
-		r.Error, r.HasError = "", false
 		count++
 	}
 	return count

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -34,13 +35,38 @@ func testSeal(t *testing.T, open func(testing.TB) backed) {
 			equal(t, end.Seq, 9)
 			equal(t, must(whole(bounded(t), s, "s", 0))(t), "ab😀cdefg")
 		},
-		"fails where the store lacks what lies below its base": func(t *testing.T, s backed) {
+		"takes megabytes that lie below its base from the store": sealMegabytes,
+		"ends the stream where text below its base was deleted": func(t *testing.T, s backed) {
+			row := appended(t, s, "s", appended(t, s, "s", appended(t, s, "s", opened(t, s, "s"), "ab"), "cd"), "ef")
+			s.Edit("s", func(r *Row) { r.Chunks = slices.Delete(r.Chunks, 1, 2) })
+			end := sealed(t, s, plane.Seal{ID: "s", Token: row.Token, Status: plane.StatusComplete, From: 6, Base: 5, Seq: 7, Text: "fg"})
+			stored, _ := s.Row("s")
+			isCut(t, s, stored)
+			equal(t, end, plane.Row{Seq: 2, Status: plane.StatusInterrupted, Token: row.Token, Epoch: row.Epoch, Error: end.Error})
+			equal(t, must(whole(bounded(t), s, "s", 0))(t), "ab")
+		},
+		"ends the stream where the row does, if that is below its base": func(t *testing.T, s backed) {
 			row := appended(t, s, "s", opened(t, s, "s"), "abc")
-			_, err := s.Seal(bounded(t), plane.Seal{ID: "s", Token: row.Token, Status: plane.StatusComplete, Base: 5, Seq: 6, Text: "f"})
-			if err == nil {
-				t.Error("no error")
+			seal := plane.Seal{ID: "s", Token: row.Token, Status: plane.StatusComplete, From: 6, Base: 5, Seq: 6, Text: "f"}
+			if s.lacks.Tokens { // it is told by its length
+				seal.From = 3
 			}
-			equal(t, must(s.Read(bounded(t), "s"))(t), row)
+			end := sealed(t, s, seal)
+			stored, _ := s.Row("s")
+			equal(t, stored.Body, "abc")
+			equal(t, end.Seq, 3)
+			equal(t, end.Status, plane.StatusInterrupted)
+			equal(t, end, must(s.Read(bounded(t), "s"))(t))
+			if !s.lacks.Error && !strings.Contains(end.Error, "database has lost") {
+				t.Errorf("its error is %q", end.Error)
+			}
+		},
+		"never makes the text shorter": func(t *testing.T, s backed) {
+			row := appended(t, s, "s", opened(t, s, "s"), "abc")
+			for _, seal := range []plane.Seal{{Seq: 2, Text: "ab"}, {From: 2, Base: 2, Seq: 2}, {}} {
+				seal.ID, seal.Token, seal.Status = "s", row.Token, plane.StatusInterrupted
+				equal(t, sealed(t, s, seal), row)
+			}
 		},
 	})
 }
@@ -124,4 +150,23 @@ func testEnding(t *testing.T, open func(testing.TB) backed) {
 			equal(t, must(s.Text(bounded(t), "s", 0, 0))(t).HasError, want.HasError)
 		})
 	}
+}
+
+func sealMegabytes(t *testing.T, s backed) {
+	row := opened(t, s, "s")
+	piece := strings.Repeat("naïve 😀 漢字, ", 20_000)
+	for range 8 {
+		row = appended(t, s, "s", row, piece)
+	}
+	below := plane.Units(piece) * 7
+	end := sealed(t, s, plane.Seal{
+		ID: "s", Token: row.Token, Status: plane.StatusComplete, From: row.Seq, Base: below, Seq: row.Seq + 3, Text: piece + "end",
+	})
+	equal(t, end.Seq, row.Seq+3)
+	equal(t, end.Status, plane.StatusComplete)
+	if got := must(whole(bounded(t), s, "s", 100_000))(t); got != strings.Repeat(piece, 8)+"end" {
+		t.Errorf("it holds %d bytes", len(got))
+	}
+	page := must(s.Text(bounded(t), "s", below+5, 20))(t)
+	equal(t, page.Text, plane.Skip(piece, 5)[:len(page.Text)])
 }

@@ -68,7 +68,12 @@ func sweepText(t *testing.T, db Database) {
 		equal(t, sealed(t, s, seal).Status, plane.StatusInterrupted)
 		wantStream(t, s, id, plane.StatusInterrupted, text)
 	}
-	equal(t, must(s.Read(bounded(t), "holed"))(t).Status, plane.StatusInterrupted)
+	row := must(s.Read(bounded(t), "holed"))(t)
+	equal(t, row.Status, plane.StatusInterrupted)
+	equal(t, row.Seq, 0)
+	if !strings.Contains(row.Error, "deleted by others") {
+		t.Errorf("the error of a text with a hole is %q", row.Error)
+	}
 	if stored, _ := db.Row("holed"); len(stored.Chunks) != 1 {
 		t.Errorf("of the text with a hole %d pieces are left", len(stored.Chunks))
 	}

@@ -41,6 +41,15 @@ func (f Feed) Notify(ctx context.Context, messages []string) error {
 	return nil
 }
 
+// Tell sends changes that are nobody's run: ends that were written for others. It
+// is a hint like any other; where it can't be sent, followers find out by
+// themselves.
+func (f Feed) Tell(ctx context.Context, changes []feed.Change) {
+	if messages := feed.Messages(changes); len(messages) > 0 {
+		_ = f.Notify(ctx, messages)
+	}
+}
+
 // Listen hears what is sent to the channel until ctx is done, over a connection
 // beside the pool; see feed.Listen. It returns when the connection is closed.
 func (f Feed) Listen(ctx context.Context, to feed.Listener) {

@@ -57,13 +57,17 @@ func Open(ctx context.Context, url, direct string) (pool *pgxpool.Pool, own *pgx
 	pool, err = connect(ctx, url, false)
 	pooled := pooler(err)
 	if err == nil {
-		pooled, err = ignoring(ctx, pool)
-		if pooled || err != nil {
+		var lacks []string
+		lacks, err = lacking(ctx, pool)
+		if pooled = len(lacks) > 0; pooled || err != nil {
 			pool.Close()
 		}
 	}
 	if pooled {
 		pool, err = connect(ctx, url, true)
+		if err == nil {
+			err = heeded(ctx, pool)
+		}
 	}
 	switch {
 	case err != nil:
@@ -77,20 +81,6 @@ func Open(ctx context.Context, url, direct string) (pool *pgxpool.Pool, own *pgx
 		own = nil
 	}
 	return pool, own, nil
-}
-
-// ignoring reports whether the sessions are without the settings that they were
-// to have: a pooler may be told to say nothing of them.
-func ignoring(ctx context.Context, pool *pgxpool.Pool) (bool, error) {
-	const name = "lock_timeout"
-	var has, want string
-	// What the server makes of it is known once it is set.
-	err := pool.QueryRow(ctx, "SELECT current_setting($1), set_config($1, $2, true)", pgx.QueryExecModeExec,
-		name, pool.Config().ConnConfig.RuntimeParams[name]).Scan(&has, &want)
-	if err != nil {
-		return false, Failed(ctx, err, "look at the settings of the session")
-	}
-	return has != want, nil
 }
 
 // same makes sure that a direct way leads to the pool's database: a name that is
@@ -179,9 +169,11 @@ func parse(url string, pooled bool) (*pgxpool.Config, error) {
 		conn.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
 	}
 	// A call whose context ends asks the server to stop its statement, so that
-	// the row it holds is free for the repeat.
-	conn.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler {
-		return &pgconn.CancelRequestContextWatcherHandler{Conn: conn, DeadlineDelay: time.Second}
+	// the row it holds is free for the repeat. By way of a pooler it gives its
+	// connection up, and pgx asks afterwards: of requests to stop that the answer
+	// overtakes, and that are then given up themselves, PgBouncer 1.18 dies.
+	if conn.BuildContextWatcherHandler = stopAndWait; pooled {
+		conn.BuildContextWatcherHandler = giveUp
 	}
 	conn.OnPgError = func(_ *pgconn.PgConn, said *pgconn.PgError) bool { return usable(said) }
 	fresh := new(freshness)
@@ -232,10 +224,14 @@ func demoted(err error) bool {
 
 // atItsDeadline gives a connection up when the context of a call ends, without
 // asking the server to stop what it does.
-func atItsDeadline(cfg *pgx.ConnConfig) {
-	cfg.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler {
-		return &pgconn.DeadlineContextWatcherHandler{Conn: conn.Conn()}
-	}
+func atItsDeadline(cfg *pgx.ConnConfig) { cfg.BuildContextWatcherHandler = giveUp }
+
+func giveUp(conn *pgconn.PgConn) ctxwatch.Handler {
+	return &pgconn.DeadlineContextWatcherHandler{Conn: conn.Conn()}
+}
+
+func stopAndWait(conn *pgconn.PgConn) ctxwatch.Handler {
+	return &pgconn.CancelRequestContextWatcherHandler{Conn: conn, DeadlineDelay: time.Second}
 }
 
 // freshness lets go of a pool's connections when one of them is lost: after a

@@ -3,7 +3,6 @@ package pg
 import (
 	"context"
 	"errors"
-	"math"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -26,12 +25,16 @@ type SealSQL struct {
 	// Read answers rows.Columns: $1 id.
 	Read string
 
+	// Chunks answers the ends and texts of a stream's chunks, in their order: $1 id.
+	Chunks string
+
 	// Pieces answers body, and the chunks' ends and texts: $1 id.
 	Pieces string
 
-	// Interrupt ends a stream whose text has a hole and leaves its pieces: $1 id,
-	// $2 token.
-	Interrupt string
+	// Cut ends a stream, whose row the transaction holds, where its text has a hole:
+	// interrupted, with CutArgs's text and error; chunks from beyond stay. It
+	// answers rows.Columns.
+	Cut string
 
 	// Orphans answers a page of ids and tokens: $1 ids after, $2 and $3 as
 	// rows.Orphans gives them.
@@ -41,11 +44,17 @@ type SealSQL struct {
 // Sealer seals a store's streams.
 type Sealer struct {
 	Pool *pgxpool.Pool
+	Feed Feed
 	SQL  SealSQL
 
 	LockArgs func(plane.Seal) []any
 	SealArgs func(seal plane.Seal, body string) []any
-	FoldArgs func(seal plane.Seal, tail string, held int) []any // held is what comes before tail, in bytes
+
+	// FoldArgs are for a text of which the chunks hold the first held bytes, and tail
+	// is the rest; marks answers its Marks.
+	FoldArgs func(seal plane.Seal, tail string, held int64, marks func() []int64) []any
+
+	CutArgs func(id string, text string, end int64, why string) []any
 }
 
 // Seal writes the end of a stream, whose text spans its offsets. See plane.Store.
@@ -72,7 +81,8 @@ func (s *Sealer) Seal(ctx context.Context, seal plane.Seal) (row plane.Row, err 
 // the network.
 func (s *Sealer) fold(ctx context.Context, seal plane.Seal) (plane.Row, error) {
 	tail := plane.Skip(seal.Text, seal.From)
-	return s.atOnce(ctx, seal, s.SQL.Fold, s.FoldArgs(seal, tail, len(seal.Text)-len(tail)))
+	marks := func() []int64 { return rows.Marks(seal.Text) }
+	return s.atOnce(ctx, seal, s.SQL.Fold, s.FoldArgs(seal, tail, int64(len(seal.Text)-len(tail)), marks))
 }
 
 // atOnce seals in one round trip: both statements travel together and are one
@@ -95,101 +105,97 @@ func (s *Sealer) atOnce(ctx context.Context, seal plane.Seal, sql string, args [
 }
 
 // stepwise seals a text whose beginning only the database has, or whose row was
-// locked: the text travels when this transaction has the row.
+// locked, in one transaction: the text travels when it has the row.
 func (s *Sealer) stepwise(ctx context.Context, seal plane.Seal) (row plane.Row, err error) {
 	err = pgx.BeginFunc(ctx, s.Pool, func(tx pgx.Tx) error {
 		err := rows.Scan(tx.QueryRow(ctx, s.SQL.Lock, s.LockArgs(seal)...), &row, nil)
-		if errors.Is(err, plane.ErrNotFound) { // not ours
+		switch {
+		case errors.Is(err, plane.ErrNotFound): // not ours
 			return rows.Scan(tx.QueryRow(ctx, s.SQL.Read, seal.ID), &row, nil)
-		}
-		if err != nil {
+		case err != nil:
 			return err
+		case seal.Base == 0:
+			return rows.Scan(tx.QueryRow(ctx, s.SQL.Seal, s.SealArgs(seal, seal.Text)...), &row, new(bool))
 		}
-		body := seal.Text
-		if seal.Base > 0 {
-			below, err := s.whole(ctx, tx, seal.ID, seal.Base)
-			if err != nil {
-				return err
-			}
-			body = below + seal.Text
-		}
-		return rows.Scan(tx.QueryRow(ctx, s.SQL.Seal, s.SealArgs(seal, body)...), &row, new(bool))
+		row, err = s.extend(ctx, tx, seal, row)
+		return err
 	})
 	return row, err
 }
 
-// Interrupt seals as interrupted the rows that all and but pick, as rows.Orphans
-// gives them, and answers how many. See store.Store.
-func (s *Sealer) Interrupt(ctx context.Context, all, but string) (count int, err error) {
-	type orphan struct{ ID, Token string }
-	var errs []error
-	for after := ""; ; {
-		found, err := s.Pool.Query(ctx, s.SQL.Orphans, after, all, but)
-		if err != nil {
-			return count, Failed(ctx, err, "find rows to interrupt")
-		}
-		orphans, err := pgx.CollectRows(found, pgx.RowToStructByPos[orphan])
-		if err != nil {
-			return count, Failed(ctx, err, "find rows to interrupt")
-		}
-		if len(orphans) == 0 {
-			return count, errors.Join(errs...)
-		}
-		for _, o := range orphans {
-			done, err := s.interrupt(ctx, o.ID, o.Token)
-			if done {
-				count++
-			}
-			if err != nil {
-				errs = append(errs, Failed(ctx, err, "interrupt %q", o.ID))
-			}
-		}
-		after = orphans[len(orphans)-1].ID
+// extend seals a text of which seal has the end, in a transaction that holds its
+// row. However long it is, one chunk at a time passes through here: the database
+// puts it together. Only if the chunks are not what they should be it comes as a
+// whole.
+func (s *Sealer) extend(ctx context.Context, tx pgx.Tx, seal plane.Seal, row plane.Row) (plane.Row, error) {
+	held, sound, err := s.measure(ctx, tx, seal.ID)
+	if err != nil {
+		return row, err
 	}
+	if sound && held.Units == row.Seq && row.Seq >= seal.Base && row.Seq <= seal.Seq {
+		seal.From = row.Seq
+		tail := plane.Skip(seal.Text, row.Seq-seal.Base)
+		before := held.Bytes
+		marks := func() []int64 { held.Add(tail); return held.Marks() }
+		var done bool
+		err := rows.Scan(tx.QueryRow(ctx, s.SQL.Fold, s.FoldArgs(seal, tail, before, marks)...), &row, &done)
+		if done || err != nil {
+			return row, err
+		}
+	}
+	below, end, hole, err := s.whole(ctx, tx, seal.ID, seal.Base)
+	switch {
+	case err != nil:
+		return row, err
+	case hole != nil:
+		return s.cut(ctx, tx, seal.ID, row, below, end, hole)
+	}
+	err = rows.Scan(tx.QueryRow(ctx, s.SQL.Seal, s.SealArgs(seal, below+seal.Text)...), &row, new(bool))
+	return row, err
 }
 
-// interrupt seals one row, in a transaction of its own.
-func (s *Sealer) interrupt(ctx context.Context, id, token string) (done bool, err error) {
-	err = pgx.BeginFunc(ctx, s.Pool, func(tx pgx.Tx) error {
-		var row plane.Row
-		// Of any length: nobody goes on with it.
-		lock := plane.Seal{ID: id, Token: token, Seq: math.MaxInt64}
-		err := rows.Scan(tx.QueryRow(ctx, s.SQL.Lock, s.LockArgs(lock)...), &row, nil)
-		if errors.Is(err, plane.ErrNotFound) {
-			return nil // it ended, or has another owner by now
+// measure answers what the chunks hold. sound says that each begins where the one
+// before ends.
+func (s *Sealer) measure(ctx context.Context, tx pgx.Tx, id string) (held *rows.Measure, sound bool, err error) {
+	found, err := tx.Query(ctx, s.SQL.Chunks, id)
+	if err != nil {
+		return nil, false, err
+	}
+	held, sound = new(rows.Measure), true
+	var end int64
+	var text string
+	_, err = pgx.ForEachRow(found, []any{&end, &text}, func() error {
+		if sound {
+			held.Add(text)
+			sound = held.Units == end
 		}
-		if err != nil {
-			return err
-		}
-		body, err := s.whole(ctx, tx, id, row.Seq)
-		_, hole := errors.AsType[*plane.HoleError](err)
-		switch {
-		case hole:
-			_, err = tx.Exec(ctx, s.SQL.Interrupt, id, token)
-		case err == nil:
-			seal := plane.Seal{ID: id, Token: token, Status: plane.StatusInterrupted, Seq: row.Seq}
-			err = rows.Scan(tx.QueryRow(ctx, s.SQL.Seal, s.SealArgs(seal, body)...), &row, &done)
-		}
-		done = err == nil
-		return err
+		return nil
 	})
-	return done && err == nil, err
+	return held, sound, err
 }
 
-// whole answers a text from 0 to to, in a transaction that holds its row.
-func (s *Sealer) whole(ctx context.Context, tx pgx.Tx, id string, to int64) (string, error) {
+// cut ends a stream, whose row tx holds, where its text has a hole.
+func (s *Sealer) cut(ctx context.Context, tx pgx.Tx, id string, row plane.Row, text string, end int64, hole *plane.HoleError) (plane.Row, error) {
+	args := s.CutArgs(id, text, end, rows.Missing(hole, row.Seq))
+	err := rows.Scan(tx.QueryRow(ctx, s.SQL.Cut, args...), &row, nil)
+	return row, err
+}
+
+// whole answers a text from 0 to to, or to its first hole, in a transaction that
+// holds its row.
+func (s *Sealer) whole(ctx context.Context, tx pgx.Tx, id string, to int64) (text string, end int64, hole *plane.HoleError, err error) {
 	var (
 		body  string
 		ends  []int64
 		texts []string
 	)
-	err := tx.QueryRow(ctx, s.SQL.Pieces, id).Scan(&body, &ends, &texts)
+	err = tx.QueryRow(ctx, s.SQL.Pieces, id).Scan(&body, &ends, &texts)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return "", plane.ErrNotFound
+		return "", 0, nil, plane.ErrNotFound
 	}
 	if err != nil {
-		return "", err
+		return "", 0, nil, err
 	}
-	text, _, err := rows.Stretch(rows.Pieces(0, body, ends, texts), 0, to)
-	return text, err
+	text, end, hole = rows.Whole(rows.Pieces(0, body, ends, texts), to)
+	return text, end, hole, nil
 }

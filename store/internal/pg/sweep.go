@@ -10,6 +10,7 @@ import (
 
 	"rillkeep.dev/rillkeep/plane"
 	"rillkeep.dev/rillkeep/store"
+	"rillkeep.dev/rillkeep/store/feed"
 	"rillkeep.dev/rillkeep/store/internal/rows"
 )
 
@@ -27,17 +28,19 @@ type SweepSQL struct {
 	// Seal seals a row that the transaction holds, with what Args says.
 	Seal string
 
-	// Break is Seal for a text with a hole, whose pieces are better left as they
-	// are: $1 id.
-	Break string
+	// Cut is SealSQL's.
+	Cut string
 }
 
 // Sweeper seals a store's orphans.
 type Sweeper struct {
 	Pool   *pgxpool.Pool
 	Leases *Leases
+	Feed   Feed
 	SQL    SweepSQL
-	Args   func(id, text string) []any // of SQL.Seal
+
+	Args    func(id, text string) []any // of SQL.Seal
+	CutArgs func(id, text string, end int64, why string) []any
 }
 
 // What bounds one transaction of a sweep, and a sweep of rows that can't be sealed.
@@ -56,22 +59,23 @@ func (s *Sweeper) Sweep(ctx context.Context, node store.Node, grace time.Duratio
 		spoilt = []string{} // not sealed, and passed over from then on
 	)
 	for limit := sweepRows; ; {
-		ids, err := s.sweep(ctx, node, grace, limit, spoilt)
+		ended, err := s.sweep(ctx, node, grace, limit, spoilt)
 		switch {
-		case err == nil && len(ids) == 0:
+		case err == nil && len(ended) == 0:
 			if err := s.Leases.Prune(ctx, grace); err != nil {
 				errs = append(errs, err)
 			}
 			return count, errors.Join(errs...)
 		case err == nil:
-			count += len(ids)
-		case len(ids) == 0 || ctx.Err() != nil:
+			count += len(ended)
+			s.Feed.Tell(ctx, ended)
+		case len(ended) == 0 || ctx.Err() != nil:
 			return count, errors.Join(append(errs, Failed(ctx, err, "sweep"))...)
-		case len(ids) > 1: // one of them spoils it for all
+		case len(ended) > 1: // one of them spoils it for all
 			limit = 1
 		default:
-			errs = append(errs, Failed(ctx, err, "sweep %q", ids[0]))
-			if spoilt = append(spoilt, ids[0]); len(spoilt) == sweepSpoilt {
+			errs = append(errs, Failed(ctx, err, "sweep %q", ended[0].ID))
+			if spoilt = append(spoilt, ended[0].ID); len(spoilt) == sweepSpoilt {
 				return count, errors.Join(errs...)
 			}
 			limit = sweepRows
@@ -79,16 +83,18 @@ func (s *Sweeper) Sweep(ctx context.Context, node store.Node, grace time.Duratio
 	}
 }
 
-// sweep seals a batch of orphans in one transaction, and answers which; of one
-// that failed those that it tried to seal.
-func (s *Sweeper) sweep(ctx context.Context, node store.Node, grace time.Duration, limit int, but []string) (ids []string, err error) {
+// sweep seals a batch of orphans in one transaction, and answers their ends; of one
+// that failed those of the rows that it tried to seal.
+func (s *Sweeper) sweep(ctx context.Context, node store.Node, grace time.Duration, limit int, but []string) (ended []feed.Change, err error) {
 	err = pgx.BeginFunc(ctx, s.Pool, func(tx pgx.Tx) error {
 		seqs, err := s.lockOrphans(ctx, tx, node, grace, limit, but)
 		if err != nil || len(seqs) == 0 {
 			return err
 		}
-		for id := range seqs {
+		var ids []string
+		for id, seq := range seqs {
 			ids = append(ids, id)
+			ended = append(ended, feed.Change{ID: id, Seq: seq, Status: plane.StatusInterrupted})
 		}
 		fold, err := s.folded(ctx, tx, ids, seqs)
 		if err != nil {
@@ -96,7 +102,7 @@ func (s *Sweeper) sweep(ctx context.Context, node store.Node, grace time.Duratio
 		}
 		return tx.SendBatch(ctx, fold).Close()
 	})
-	return ids, err
+	return ended, err
 }
 
 // lockOrphans answers the lengths of the orphans that are to be sealed together.
@@ -133,13 +139,13 @@ func (s *Sweeper) folded(ctx context.Context, tx pgx.Tx, ids []string, seqs map[
 		texts    []string
 	)
 	_, err = pgx.ForEachRow(found, []any{&id, &body, &ends, &texts}, func() error {
-		text, _, err := rows.Stretch(rows.Pieces(0, body, ends, texts), 0, seqs[id])
-		if _, hole := errors.AsType[*plane.HoleError](err); hole {
-			writes.Queue(s.SQL.Break, id)
+		text, end, hole := rows.Whole(rows.Pieces(0, body, ends, texts), seqs[id])
+		if hole != nil {
+			writes.Queue(s.SQL.Cut, s.CutArgs(id, text, end, rows.Missing(hole, seqs[id]))...)
 			return nil
 		}
 		writes.Queue(s.SQL.Seal, s.Args(id, text)...)
-		return err
+		return nil
 	})
 	return writes, err
 }

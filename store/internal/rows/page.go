@@ -35,19 +35,35 @@ const MarkEvery = 32 << 10
 // marks beside it a page of a large body is found without reading all of it.
 // Character k*MarkEvery is at offset marks[k-1].
 func Marks(body string) []int64 {
-	marks := []int64{}
-	var units int64
-	var chars int
-	for _, r := range body {
-		if chars == MarkEvery {
-			marks = append(marks, units)
-			chars = 0
+	var m Measure
+	m.Add(body)
+	return m.Marks()
+}
+
+// Measure is what is known of a text that was seen piece by piece. The zero Measure
+// is of no text.
+type Measure struct {
+	Units, Bytes int64
+
+	chars int // since the last mark
+	marks []int64
+}
+
+// Add adds the piece that follows.
+func (m *Measure) Add(text string) {
+	for _, r := range text {
+		if m.chars == MarkEvery {
+			m.marks = append(m.marks, m.Units)
+			m.chars = 0
 		}
-		chars++
-		units++
+		m.chars++
+		m.Units++
 		if r > 0xFFFF {
-			units++
+			m.Units++
 		}
 	}
-	return marks
+	m.Bytes += int64(len(text))
 }
+
+// Marks answers the Marks of the text; not nil.
+func (m *Measure) Marks() []int64 { return append([]int64{}, m.marks...) }

@@ -2,6 +2,8 @@ package rows
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -90,4 +92,25 @@ func Stretch(pieces []Piece, from, to int64) (text string, at int64, err error) 
 func index(s string, off int64) (at int, start int64) {
 	at = len(s) - len(plane.Skip(s, off))
 	return at, plane.Units(s[:at])
+}
+
+// Whole answers all of the text of a row whose length is seq, or, if hole is not
+// nil, what there is of it up to its first hole; and where that ends.
+func Whole(pieces []Piece, seq int64) (text string, end int64, hole *plane.HoleError) {
+	text, _, err := Stretch(pieces, 0, seq)
+	if errors.As(err, &hole) {
+		end = hole.At
+		text, _, _ = Stretch(pieces, 0, end) // all of it is there
+		return text, end, hole
+	}
+	return text, seq, nil
+}
+
+// Missing says, to be kept as the error of a row whose length is seq, why its
+// stream ends at a hole.
+func Missing(hole *plane.HoleError, seq int64) string {
+	if hole.At >= seq {
+		return fmt.Sprintf("the database has lost text that was durable: what follows %d", hole.At)
+	}
+	return fmt.Sprintf("text that was durable was deleted by others: %v", hole)
 }

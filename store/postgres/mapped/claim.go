@@ -3,6 +3,8 @@ package mapped
 import (
 	"context"
 	"errors"
+	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -50,6 +52,9 @@ func (s *Store) open(ctx context.Context, claim plane.Claim) (plane.Row, error) 
 		asked.Token, asked.Epoch = rows.Token(mine, now.Epoch), now.Epoch
 	}
 	own, err := judge(claim.Node, asked)
+	if s.has.Host == "" && errors.Is(err, plane.ErrHeld) {
+		err = fmt.Errorf("%w: without a column for host nobody can tell whose it is, nor whether that one lives: the application ends it, by its status", plane.ErrHeld)
+	}
 	if !own && err == nil { // refused, and free again since
 		err = plane.ErrLostRace
 	}
@@ -72,7 +77,36 @@ func (s *Store) find(ctx context.Context, id string) (now rows.Found, mine strin
 
 // doubt is a claim whose commit had no answer. There is no token in the row to
 // know it by, but the transaction that wrote it is.
-type doubt struct{ node, writer string }
+type doubt struct {
+	node, writer string
+	since        time.Time
+}
+
+// What bounds the doubts: who asks for a stream again does so within minutes. An
+// open of what was forgotten is refused like that of another's stream.
+const (
+	doubtTime = 10 * time.Minute
+	maxDoubts = 4096
+)
+
+// doubt takes note of a claim. Of too many the oldest is forgotten.
+func (s *Store) doubt(id string, d doubt) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	oldest := ""
+	for id, d := range s.doubts {
+		switch {
+		case time.Since(d.since) > doubtTime:
+			delete(s.doubts, id)
+		case oldest == "" || d.since.Before(s.doubts[oldest].since):
+			oldest = id
+		}
+	}
+	if len(s.doubts) >= maxDoubts {
+		delete(s.doubts, oldest)
+	}
+	s.doubts[id] = d
+}
 
 // claimWithoutToken claims a row in a transaction that is known by the time it is
 // committed.
@@ -86,9 +120,7 @@ func (s *Store) claimWithoutToken(ctx context.Context, claim plane.Claim) (row p
 		return tx.QueryRow(ctx, "SELECT (txid_current() % 4294967296)::text").Scan(&writer)
 	})
 	if err != nil && writer != "" {
-		s.mu.Lock()
-		s.doubts[claim.ID] = doubt{claim.Node, writer}
-		s.mu.Unlock()
+		s.doubt(claim.ID, doubt{claim.Node, writer, time.Now()})
 	}
 	if err != nil {
 		return plane.Row{}, false, err
@@ -105,7 +137,7 @@ func (s *Store) claimed(id string, now rows.Found, writer string) (node string) 
 	if !ok {
 		return ""
 	}
-	if now.Status != plane.StatusStreaming || d.writer != writer {
+	if now.Status != plane.StatusStreaming || d.writer != writer || time.Since(d.since) > doubtTime {
 		delete(s.doubts, id)
 		return ""
 	}

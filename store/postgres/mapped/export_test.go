@@ -61,12 +61,13 @@ func (s *Store) SQL() map[string][2]string {
 		"orphaned":   {s.stmt.sweep.Orphans, "'30s', 16, '{}', 'n1', 'boot1'"},
 		"texts":      {s.stmt.sweep.Texts, "'{s1,s2}'"},
 		"sweep":      {s.stmt.sweep.Seal, "'s1', 'x'"},
-		"break":      {s.stmt.sweep.Break, "'s1'"},
 		"disown":     {s.stmt.disown, "'s5', 'n1/boot1/1'"},
 		"adopt":      {s.stmt.adopt, "'s5', '/1/1', 'n2/boot1'"},
 		"disowned":   {s.stmt.disowned, "'30s', 16, '{}', 'n1', 'boot1'"},
+		"chunks":     {s.stmt.chunks, "'s5'"},
+		"cut":        {s.stmt.cut, "'s5', 'x', 1, 'lost'"},
 		"cancelled":  {s.stmt.cancelled, "'n1/boot1/'"},
-		"interrupt":  {s.stmt.interrupt, "'s5', 'n1/boot1/1'"},
+		"streaming":  {s.stmt.streaming, ""},
 		"read":       {s.stmt.read, "'s5'"},
 		"read all":   {s.stmt.readAll, "'{s5,s6}'"},
 		"get":        {s.stmt.get, "'s5'"},
@@ -80,6 +81,17 @@ func (s *Store) Doubts() int {
 	defer s.mu.Unlock()
 	return len(s.doubts)
 }
+
+// Doubt makes the store doubt a claim, as if one had been lost so long ago.
+func Doubt(s *Store, id string, ago time.Duration) {
+	s.doubt(id, doubt{node: "n1/boot1", since: time.Now().Add(-ago)})
+}
+
+// Doubted reports whether it does.
+func Doubted(s *Store, id string) bool { return s.doubted(id) }
+
+// MostDoubts is how many there may be.
+const MostDoubts = maxDoubts
 
 // OpenLosing is Open for a store that loses its connection when the server has
 // done, but not answered, what lose says.

@@ -18,7 +18,11 @@
 //     opens wins, and a repeat adds nothing, but a writer that was paused while
 //     its message was ended and opened anew could write to it where the lengths
 //     agree; and there are no leases: what a node leaves streaming when it dies
-//     stays so until the application ends it.
+//     stays so, whatever the next one is called, until the application sets its
+//     status; Advice counts such rows. An open of one is refused as held by
+//     another, but for the node whose own claim it is, of which the answer was lost,
+//     for ten minutes and as long as it runs. A database that went back behind what
+//     it had confirmed is taken for another writer.
 //   - cancel is the cancel flag. Without it there is nothing that a Cancel could
 //     set, and it answers store.ErrNoCancel.
 //   - error takes the message of a stream that failed. Without it only the status
@@ -123,6 +127,26 @@ func (s *Store) Ping(ctx context.Context) error {
 		return pg.Failed(ctx, err, "ping database")
 	}
 	return nil
+}
+
+// Advice answers what an operator should know of the database, and do.
+func (s *Store) Advice(ctx context.Context) (advice []string, err error) {
+	text, err := pg.Unbounded(ctx, s.pool)
+	if text != "" {
+		advice = append(advice, text)
+	}
+	if err != nil || s.has.Host != "" {
+		return advice, err
+	}
+	const what = "the message table has no column for host: what a node that dies leaves streaming stays so until the application ends it"
+	var n int
+	switch err := s.pool.QueryRow(ctx, s.stmt.streaming).Scan(&n); {
+	case err != nil: // as in a table that is read through for too long
+		return append(advice, what), pg.Failed(ctx, err, "count streaming rows")
+	case n == 0:
+		return append(advice, what), nil
+	}
+	return append(advice, fmt.Sprintf("%s; %d of its rows say streaming now: those of nodes that are gone can't be opened, nor told from others", what, n)), nil
 }
 
 // Close waits for calls under way and closes the connections. See store.Store.

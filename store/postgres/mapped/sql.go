@@ -157,11 +157,14 @@ const (
 			) c
 		WHERE m.{id} = {key}`
 
-	// interruptSQL: $1 id, $2 token. For a text with a hole, whose pieces are better
-	// left as they are.
-	interruptSQL = `
-		UPDATE {messages} m SET {status} = 'interrupted'
-		WHERE m.{id} = {key} AND {owned} AND m.{status} = 'streaming'`
+	chunksSQL = `SELECT c.{end}::bigint, c.{text}::text FROM {chunks} c WHERE c.{stream} = {chunk's key} ORDER BY c.{end}`
+
+	// cutSQL: $1 id, $2 body, $3 seq, with an error column $4 error. Of a row that the
+	// transaction holds: what lies beyond the hole is left as it is.
+	cutSQL = `
+		WITH d AS (DELETE FROM {chunks} c WHERE c.{stream} = {chunk's key} AND c.{end} <= $3::bigint)
+		UPDATE {messages} m SET {body} = $2::text, {seq} = $3::bigint, {status} = 'interrupted'{ending of a cut}
+		WHERE m.{id} = {key} RETURNING {row}`
 
 	// orphansSQL: $1 ids after, "" for all; $2 and $3 as rows.Orphans gives them.
 	orphansSQL = `
@@ -175,6 +178,8 @@ const (
 		SELECT m.{id}::text FROM {messages} m
 		WHERE m.{status} = 'streaming' AND m.{cancel} AND {of node} ORDER BY m.{id}`
 
+	streamingSQL = `SELECT count(*) FROM {messages} m WHERE m.{status} = 'streaming'`
+
 	readSQL = `SELECT {row} FROM {messages} m WHERE m.{id} = {key}`
 
 	// readAllSQL: $1 ids.
@@ -187,10 +192,10 @@ const (
 // statements are the SQL of one pair of tables. cancel, cancelled, orphans,
 // unknown, disown, adopt and sweep are only for those with the columns.
 type statements struct {
-	unknown, cancelled, disown, adopt, disowned string
-	sweep                                       pg.SweepSQL
+	unknown, cancelled, streaming, disown, adopt, disowned string
+	sweep                                                  pg.SweepSQL
 
-	open, found, append, appendAll, cancel, lock, seal, fold, pieces, page, interrupt, orphans, read, readAll, get, list string
+	open, found, append, appendAll, cancel, lock, seal, fold, chunks, pieces, page, cut, orphans, read, readAll, get, list string
 }
 
 // statements writes the SQL.
@@ -198,11 +203,12 @@ func (l *layout) statements() statements {
 	parts, names := l.parts(), l.columnNames()
 	put := func(sql string) string { return names.Replace(parts.Replace(sql)) }
 	return statements{
-		unknown: put(unknownSQL), cancelled: put(cancelledSQL), disown: put(disownSQL), adopt: put(adoptSQL), disowned: put(disownedSQL),
-		sweep: pg.SweepSQL{Orphans: put(orphanedSQL), Texts: put(textsSQL), Seal: put(interruptedSQL), Break: put(brokenSQL)},
+		unknown: put(unknownSQL), cancelled: put(cancelledSQL), streaming: put(streamingSQL),
+		disown: put(disownSQL), adopt: put(adoptSQL), disowned: put(disownedSQL),
+		sweep: pg.SweepSQL{Orphans: put(orphanedSQL), Texts: put(textsSQL), Seal: put(interruptedSQL), Cut: put(cutSQL)},
 		open:  put(openSQL), found: put(foundSQL), append: put(appendSQL), appendAll: put(appendAllSQL), cancel: put(cancelSQL),
-		lock: put(lockSQL), seal: put(sealSQL), fold: put(foldSQL), pieces: put(piecesSQL), page: put(pageSQL),
-		interrupt: put(interruptSQL), orphans: put(orphansSQL), read: put(readSQL), readAll: put(readAllSQL), get: put(getSQL), list: put(listSQL),
+		lock: put(lockSQL), seal: put(sealSQL), fold: put(foldSQL), chunks: put(chunksSQL), pieces: put(piecesSQL), page: put(pageSQL),
+		cut: put(cutSQL), orphans: put(orphansSQL), read: put(readSQL), readAll: put(readAllSQL), get: put(getSQL), list: put(listSQL),
 	}
 }
 
@@ -227,13 +233,14 @@ func (l *layout) parts() *strings.Replacer {
 	return strings.NewReplacer(
 		"{row}", row, "{epoch}", epoch, "{vacant}", vacantSQL, "{not ended}", notEndedSQL, "{cancelled}", cancelled, "{claim}", claim,
 		"{ending}", one(message, ", {error} = $7::text", ""), "{ending of a fold}", one(message, ", {error} = $8::text", ""),
+		"{ending of a cut}", one(message, ", {error} = $4::text", ""),
 		"{has error}", one(message, "m.{error} IS NOT NULL", "false"),
 		"{owned}", one(host, "m.{host} = $2::text", "$2::text IS NOT NULL"),
 		"{of node}", one(host, "starts_with(m.{host}, $1::text)", "$1::text IS NOT NULL"),
 		"{is owned}", strings.ReplaceAll(ownedSQL, "{owner}", ownerSQL), "{owner}", ownerSQL,
 		"{owned by s}", one(host, "m.{host} = s.token", "true"),
 		// Without tokens it is the length that tells a seal of this stream.
-		"{within}", one(host, "$3::bigint <= $4::bigint", "m.{seq} BETWEEN $3::bigint AND $4::bigint"),
+		"{within}", one(host, "m.{seq} <= $4::bigint AND $3::bigint <= $4::bigint", "m.{seq} BETWEEN $3::bigint AND $4::bigint"),
 	)
 }
 

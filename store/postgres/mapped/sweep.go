@@ -50,9 +50,6 @@ const (
 	interruptedSQL = `
 		WITH d AS (DELETE FROM {chunks} c WHERE c.{stream} = {chunk's key})
 		UPDATE {messages} m SET {body} = $2::text, {status} = 'interrupted' WHERE m.{id} = {key}`
-
-	// brokenSQL is its Break.
-	brokenSQL = `UPDATE {messages} m SET {status} = 'interrupted' WHERE m.{id} = {key}`
 )
 
 // Sweep seals orphans. See store.Shared.
@@ -64,8 +61,9 @@ func (s *Store) Sweep(ctx context.Context, node store.Node, grace time.Duration)
 		return 0, pg.Failed(ctx, err, "sweep: find owners without a lease")
 	}
 	sweeper := pg.Sweeper{
-		Pool: s.pool, Leases: s.leases, SQL: s.stmt.sweep,
-		Args: func(id, text string) []any { return []any{id, text} },
+		Pool: s.pool, Leases: s.leases, Feed: s.feed, SQL: s.stmt.sweep,
+		Args:    func(id, text string) []any { return []any{id, text} },
+		CutArgs: s.cutArgs,
 	}
 	count, err := sweeper.Sweep(ctx, node, grace)
 	sweeper.SQL.Orphans = s.stmt.disowned

@@ -81,15 +81,26 @@ func (s *Store) sealed(ctx context.Context, seal plane.Seal) (row plane.Row, err
 
 func (s *Store) sealer() *pg.Sealer {
 	return &pg.Sealer{
-		Pool: s.pool,
+		Pool: s.pool, Feed: s.feed,
 		SQL: pg.SealSQL{
 			Lock: s.stmt.lock, Seal: s.stmt.seal, Fold: s.stmt.fold, Read: s.stmt.read,
-			Pieces: s.stmt.pieces, Interrupt: s.stmt.interrupt, Orphans: s.stmt.orphans,
+			Chunks: s.stmt.chunks, Pieces: s.stmt.pieces, Cut: s.stmt.cut, Orphans: s.stmt.orphans,
 		},
 		LockArgs: func(seal plane.Seal) []any { return []any{seal.ID, seal.Token, seal.From, seal.Seq} },
 		SealArgs: func(seal plane.Seal, body string) []any { return s.sealArgs(seal, body) },
-		FoldArgs: func(seal plane.Seal, tail string, held int) []any { return s.sealArgs(seal, tail, held) },
+		FoldArgs: func(seal plane.Seal, tail string, held int64, _ func() []int64) []any {
+			return s.sealArgs(seal, tail, held)
+		},
+		CutArgs: s.cutArgs,
 	}
+}
+
+func (s *Store) cutArgs(id, text string, end int64, why string) []any {
+	args := []any{id, text, end}
+	if s.has.Error != "" {
+		args = append(args, why)
+	}
+	return args
 }
 
 // sealArgs are those of a seal; more come before the error.
