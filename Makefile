@@ -5,8 +5,8 @@ STATICCHECK = $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 .PHONY: run build test lint bench bench-store fuzz clean
 
-run: build ## start one node on 127.0.0.1:8080, with its store in ./data
-	./bin/rillkeep serve
+run: build ## start three nodes behind 127.0.0.1:8080, with their store in ./data
+	./bin/rillkeep dev
 
 build:
 	$(GO) build -o bin/rillkeep ./cmd/rillkeep

@@ -98,15 +98,17 @@ func TestHelpExplainsEveryCommandWithExamples(t *testing.T) {
 		}
 	}
 	for name, flags := range map[string][]string{
-		"serve":  {"--listen", "--data", "--database", "--table", "--columns", "--chunks", "RILLKEEP_TABLE", "--keys", "--drain", "127.0.0.1:8080", "RILLKEEP_DATABASE"},
-		"push":   {"--format", "--meta", "--json", "openai", "RILLKEEP_SERVER", "RILLKEEP_TOKEN"},
-		"tail":   {"--from", "--plane", "--json", "UTF-16"},
-		"show":   {"--json"},
-		"ls":     {"--status", "--prefix", "--json"},
-		"flush":  {"--json"},
-		"cancel": {"--json"},
-		"ddl":    {"--table", "--columns", "--chunks", "--chunk-columns", "RILLKEEP_CHUNKS"},
-		"token":  {"--keys", "--ops", "--streams", "--ttl", "1h"},
+		"serve":   {"--listen", "--data", "--database", "--table", "--columns", "--chunks", "RILLKEEP_TABLE", "--keys", "--drain", "127.0.0.1:8080", "RILLKEEP_DATABASE"},
+		"dev":     {"--nodes", "--listen", "--data", "--database", "RILLKEEP_DATABASE", "/dev/nodes/dev-1/kill"},
+		"cluster": {"--json", "--server", "SHARE"},
+		"push":    {"--format", "--meta", "--json", "openai", "RILLKEEP_SERVER", "RILLKEEP_TOKEN"},
+		"tail":    {"--from", "--plane", "--json", "UTF-16"},
+		"show":    {"--json"},
+		"ls":      {"--status", "--prefix", "--json"},
+		"flush":   {"--json"},
+		"cancel":  {"--json"},
+		"ddl":     {"--table", "--columns", "--chunks", "--chunk-columns", "RILLKEEP_CHUNKS"},
+		"token":   {"--keys", "--ops", "--streams", "--ttl", "1h"},
 	} {
 		got := command(t.Context(), nil, name, "--help")
 		if got.code != 0 || got.err != "" || !strings.Contains(all.out, "  "+name+" ") {
@@ -147,6 +149,8 @@ func TestUsageErrorsSayWhatToDo(t *testing.T) {
 		{"token --keys k --ops own", []string{"--ops must be one of"}},
 		{"serve --log-level loud", []string{"--log-level"}},
 		{"serve --drain soon", []string{"--drain"}},
+		{"dev --nodes 0", []string{"--nodes is from 1 to 9", "see rillkeep dev --help"}},
+		{"dev --nodes 10", []string{"--nodes is from 1 to 9"}},
 	} {
 		got := command(t.Context(), nil, strings.Fields(tt.args)...)
 		if got.code != exitUsage || got.out != "" || !strings.HasPrefix(got.err, "rillkeep: ") {
@@ -178,7 +182,7 @@ func TestServerAndTokenMayComeFromTheEnvironment(t *testing.T) {
 }
 
 func TestAServerThatIsNotThereIsSaidSo(t *testing.T) {
-	for _, args := range [][]string{{"push", "m1"}, {"tail", "m1"}, {"show", "m1"}, {"ls"}, {"flush", "m1"}, {"cancel", "m1"}} {
+	for _, args := range [][]string{{"push", "m1"}, {"tail", "m1"}, {"show", "m1"}, {"ls"}, {"flush", "m1"}, {"cancel", "m1"}, {"cluster"}} {
 		got := command(t.Context(), strings.NewReader("text"), append(args, "--server", "http://user:hush@127.0.0.1:1")...)
 		if got.code != exitFailure || !strings.Contains(got.err, "connection refused\nStart a node with rillkeep serve") ||
 			strings.Contains(got.err, "hush") {

@@ -126,16 +126,27 @@ func begin(t *testing.T, cmd *exec.Cmd, env []string) *process {
 // printed waits until the output holds text.
 func (p *process) printed(t *testing.T, text string) {
 	t.Helper()
+	p.holds(t, p.out, text)
+}
+
+// said waits until the error output holds text.
+func (p *process) said(t *testing.T, text string) {
+	t.Helper()
+	p.holds(t, p.err, text)
+}
+
+func (p *process) holds(t *testing.T, out *output, text string) {
+	t.Helper()
 	limit := time.After(patience)
 	for {
-		got, grown := p.out.now()
+		got, grown := out.now()
 		if strings.Contains(got, text) {
 			return
 		}
 		select {
 		case <-grown:
 		case <-p.done:
-			if !strings.Contains(p.out.String(), text) {
+			if !strings.Contains(out.String(), text) {
 				t.Fatalf("ended with exit code %d and did not print %q", p.cmd.ProcessState.ExitCode(), text)
 			}
 			return
