@@ -65,7 +65,7 @@ export class Cluster {
 
   /** Who has a stream that names its host: {node, hue, lost}, or null. */
   home(host) {
-    if (!host || this.#alone) return null;
+    if (!host || this.#alone || this.#members.length === 0) return null;
     const member = this.#members.find((m) => m.name === host);
     const node = member?.node ?? host.slice(0, host.lastIndexOf('/'));
     const state = this.#nodes?.find((n) => n.name === node)?.state;
@@ -117,7 +117,7 @@ export class Cluster {
         why: process?.state === 'down' ? process.why : '',
         share: runs.reduce((sum, m) => sum + m.share, 0),
         streams: known.length ? known.reduce((sum, m) => sum + m.streams, 0) : null,
-        self: runs.some((m) => m.name === this.#self),
+        self: !this.#nodes && runs.some((m) => m.name === this.#self), // else it is another each time
         url: run?.url ?? process?.url ?? '',
       };
     });

@@ -25,6 +25,9 @@ const NodeHeader = "Rillkeep-Dev-Node"
 // once, its connection would be reset, and the end of the answer be lost.
 const lastWord = time.Second
 
+// stall is how long a client may take nothing. A node has given it up before.
+const stall = 45 * time.Second
+
 // front leads requests to nodes, in turn. It is transparent: bytes pass at once and
 // in both directions at the same time, and a node's death is a broken connection.
 type front struct {
@@ -59,8 +62,9 @@ func newFront(nodes []*process) *front {
 }
 
 func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	control := http.NewResponseController(w)
+	defer func() { _ = control.SetWriteDeadline(time.Time{}) }() // the next answer is not late for it
 	if r.ContentLength != 0 {
-		control := http.NewResponseController(w)
 		_ = control.EnableFullDuplex() // fails where the protocol is that anyway
 		body := &body{ReadCloser: r.Body}
 		r = r.WithContext(context.WithValue(r.Context(), bodyKey{}, body))
@@ -71,7 +75,7 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			}
 		}()
 	}
-	f.proxy.ServeHTTP(w, r)
+	f.proxy.ServeHTTP(&timely{w, control}, r)
 }
 
 // errNobody says that there is no node to be led to.
@@ -163,6 +167,20 @@ func (b *body) Read(p []byte) (int, error) {
 	}
 	return n, err
 }
+
+// timely gives each write its time.
+type timely struct {
+	http.ResponseWriter
+	control *http.ResponseController
+}
+
+func (t *timely) Write(p []byte) (int, error) {
+	_ = t.control.SetWriteDeadline(time.Now().Add(stall)) // a write on a broken connection says so itself
+	return t.ResponseWriter.Write(p)
+}
+
+// Unwrap is for http.ResponseController.
+func (t *timely) Unwrap() http.ResponseWriter { return t.ResponseWriter }
 
 // answer is a node's, which leaves the node when it is closed.
 type answer struct {

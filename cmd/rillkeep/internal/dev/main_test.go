@@ -82,6 +82,9 @@ func stand(name string) int {
 		return 1
 	}
 	server := &http.Server{Handler: handler(name)}
+	if odd == "pages" {
+		server.Handler = pages(name)
+	}
 	go func() { _ = server.Serve(listener) }()
 	fmt.Println("a line before the address")
 	if err := dev.Announce(os.Stdout, "http://"+listener.Addr().String()); err != nil {
