@@ -5,8 +5,8 @@ STATICCHECK = $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 .PHONY: run build test lint bench bench-store fuzz clean
 
-run: build ## start one node on 127.0.0.1:8080, with its store in ./data
-	./bin/rillkeep serve
+run: build ## start three nodes behind 127.0.0.1:8080, with their store in ./data
+	./bin/rillkeep dev
 
 build: ## RELEASE=v1.2.3 is what it then says its version is
 	$(GO) build -ldflags "$(if $(RELEASE),-X main.release=$(RELEASE))" -o bin/rillkeep ./cmd/rillkeep

@@ -17,7 +17,8 @@ import (
 const description = `Rillkeep keeps language-model responses alive: streams that any reader can join
 anywhere, at any time, and that survive their connections.
 
-  rillkeep serve                                        run a node on 127.0.0.1:8080
+  rillkeep dev                                          run three nodes behind 127.0.0.1:8080
+  rillkeep serve                                        run one node there
   curl -N … | rillkeep push --format openai m1          feed a model's response into stream m1
   rillkeep tail m1                                      follow it from any terminal
 
@@ -27,13 +28,15 @@ signal. A push that is stopped once its stream is open seals it, and exits with 
 
 // commands is the command line.
 type commands struct {
-	Serve   serveCmd   `cmd:"" help:"Run a node."`
+	Serve   serveCmd   `cmd:"" help:"Run one node."`
+	Dev     devCmd     `cmd:"" help:"Run a cluster of nodes on this machine, to try things with."`
 	Push    pushCmd    `cmd:"" help:"Feed standard input into a new stream, and seal it as the input ends."`
 	Tail    tailCmd    `cmd:"" help:"Follow a stream to its end, through broken connections."`
 	Show    showCmd    `cmd:"" help:"Print a stream's text as it is now."`
 	Ls      lsCmd      `cmd:"" help:"List streams."`
 	Flush   flushCmd   `cmd:"" help:"Wait until everything a stream was given is durable."`
 	Cancel  cancelCmd  `cmd:"" help:"Ask a stream to stop."`
+	Cluster clusterCmd `cmd:"" help:"Print a cluster's members, and what each has."`
 	Token   tokenCmd   `cmd:"" help:"Mint a token."`
 	Migrate migrateCmd `cmd:"" help:"Bring a PostgreSQL database up to this release."`
 	DDL     ddlCmd     `cmd:"" name:"ddl" help:"Print the SQL of a chunk table beside an application's messages, and of the index for its nodes' rows."`

@@ -99,6 +99,8 @@ func TestHelpExplainsEveryCommandWithExamples(t *testing.T) {
 	}
 	for name, flags := range map[string][]string{
 		"serve":   {"--listen", "--data", "--database", "--table", "--columns", "--chunks", "RILLKEEP_TABLE", "--keys", "--drain", "127.0.0.1:8080", "RILLKEEP_DATABASE", "720h, 1h30m", "at least 64KiB"},
+		"dev":     {"--nodes", "--listen", "--data", "--database", "RILLKEEP_DATABASE", "/dev/nodes/dev-1/kill"},
+		"cluster": {"--json", "--server", "SHARE"},
 		"push":    {"--format", "--meta", "--json", "openai", "RILLKEEP_SERVER", "RILLKEEP_TOKEN"},
 		"tail":    {"--from", "--plane", "--json", "UTF-16"},
 		"show":    {"--json"},
@@ -145,6 +147,8 @@ func TestUsageErrorsSayWhatToDo(t *testing.T) {
 		{"serve --drain soon", []string{"--drain"}},
 		{"serve --drain 0s", []string{"--drain is a time of more than 0", "see rillkeep serve --help"}},
 		{"migrate --database postgres://h/x --timeout=-1s", []string{"--timeout is a time of more than 0"}},
+		{"dev --nodes 0", []string{"--nodes is from 1 to 9", "see rillkeep dev --help"}},
+		{"dev --nodes 10", []string{"--nodes is from 1 to 9"}},
 	} {
 		got := command(t.Context(), nil, strings.Fields(tt.args)...)
 		if got.code != exitUsage || got.out != "" || !strings.HasPrefix(got.err, "rillkeep: ") {
@@ -176,7 +180,7 @@ func TestServerAndTokenMayComeFromTheEnvironment(t *testing.T) {
 }
 
 func TestAServerThatIsNotThereIsSaidSo(t *testing.T) {
-	for _, args := range [][]string{{"push", "m1"}, {"tail", "m1"}, {"show", "m1"}, {"ls"}, {"flush", "m1"}, {"cancel", "m1"}} {
+	for _, args := range [][]string{{"push", "m1"}, {"tail", "m1"}, {"show", "m1"}, {"ls"}, {"flush", "m1"}, {"cancel", "m1"}, {"cluster"}} {
 		got := command(t.Context(), strings.NewReader("text"), append(args, "--server", "http://user:hush@127.0.0.1:1")...)
 		if got.code != exitFailure || !strings.Contains(got.err, "connection refused\nStart a node with rillkeep serve") ||
 			strings.Contains(got.err, "hush") {

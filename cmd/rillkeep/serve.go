@@ -3,17 +3,13 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
-	"net"
-	"net/netip"
-	"os"
-	"strings"
 	"time"
 
 	"github.com/lmittmann/tint"
 
+	"rillkeep.dev/rillkeep/cmd/rillkeep/internal/dev"
 	"rillkeep.dev/rillkeep/router/auth"
 	"rillkeep.dev/rillkeep/router/node"
 )
@@ -32,6 +28,10 @@ type serveCmd struct {
 	Drain     time.Duration `help:"Time that a stopping node has to seal its streams and end its readers, by default ${default}." env:"RILLKEEP_DRAIN" default:"25s" placeholder:"DURATION"`
 	LogLevel  slog.Level    `help:"debug, info (the default), warn or error." env:"RILLKEEP_LOG_LEVEL" default:"info" placeholder:"LEVEL"`
 	LogJSON   bool          `help:"Log JSON also to a terminal." name:"log-json" env:"RILLKEEP_LOG_JSON"`
+
+	// How rillkeep dev starts its nodes.
+	Supervised bool `help:"Print the address as a line of JSON, and stop when standard input ends." hidden:""`
+	LogText    bool `help:"Log text also to a pipe." name:"log-text" hidden:""`
 }
 
 // Help is printed below the flags.
@@ -60,6 +60,10 @@ func (s serveCmd) Validate() error {
 // Run serves until it is told to stop, then drains.
 func (s serveCmd) Run(ctx context.Context, con *console) error {
 	log := slog.New(s.handler(con.err))
+	lifeline := context.WithoutCancel(ctx)
+	if s.Supervised {
+		ctx, lifeline = supervised(ctx, con.in)
+	}
 	cfg := node.Config{
 		Listen: s.Listen, Data: s.Data, Database: s.Database, DirectDatabase: s.Direct, Name: s.Name,
 		Retention: s.Retention, Audience: s.Audience, MaxText: int64(s.MaxText), Logger: log,
@@ -79,8 +83,9 @@ func (s serveCmd) Run(ctx context.Context, con *console) error {
 	if err != nil {
 		return err
 	}
-	s.welcome(con.out, n.Addr())
-
+	if err := s.present(con.out, n); err != nil {
+		return errors.Join(err, n.Close())
+	}
 	select {
 	case <-ctx.Done():
 	case <-n.Failed():
@@ -89,52 +94,31 @@ func (s serveCmd) Run(ctx context.Context, con *console) error {
 	log.Info("draining", "within", s.Drain.String())
 	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.Drain)
 	defer cancel()
+	if lifeline.Err() == nil {
+		defer context.AfterFunc(lifeline, cancel)() // who let the node drain does not wait for it any more
+	}
 	return n.Drain(drain)
 }
 
+// supervised returns a context that is done also when the lifeline is, and that.
+func supervised(ctx context.Context, in io.Reader) (either, lifeline context.Context) {
+	lifeline = dev.Lifeline(in)
+	either, cancel := context.WithCancel(ctx)
+	context.AfterFunc(lifeline, cancel)
+	return either, lifeline
+}
+
+// present says where the node is: to a person, or to the program that started it.
+func (s serveCmd) present(out io.Writer, n *node.Node) error {
+	if s.Supervised {
+		return dev.Announce(out, n.URL())
+	}
+	return welcome{at: n.Addr(), keys: s.Keys != "", table: s.Table}.print(out)
+}
+
 func (s serveCmd) handler(w io.Writer) slog.Handler {
-	if s.LogJSON || !isTerminal(w) {
+	if s.LogJSON || !s.LogText && !isTerminal(w) {
 		return slog.NewJSONHandler(w, &slog.HandlerOptions{Level: s.LogLevel})
 	}
 	return tint.NewTextHandler(w, &tint.Options{Level: s.LogLevel, TimeFormat: time.TimeOnly})
-}
-
-// welcome says where the node is and what to try.
-func (s serveCmd) welcome(w io.Writer, addr net.Addr) {
-	host, port, _ := net.SplitHostPort(addr.String()) // a listener's address has both
-	if ip, err := netip.ParseAddr(host); err == nil && ip.IsUnspecified() {
-		host = "127.0.0.1" // among others
-	}
-	at := net.JoinHostPort(host, port)
-	program, server, token, needed := word(os.Args[0]), "", "", ""
-	if at != node.DefaultListen {
-		server = " --server " + word("http://"+at)
-	}
-	if s.Keys != "" {
-		token = ` -H "Authorization: Bearer $RILLKEEP_TOKEN"`
-		needed = ", with a token in RILLKEEP_TOKEN (see " + program + " token --help)"
-	}
-	if s.Table != "" {
-		needed += ", with the id of a row of " + s.Table + " for m1"
-	}
-	fmt.Fprintf(w, `Rillkeep serves on http://%[2]s
-
-Try, in another terminal%[5]s:
-  printf 'Hello, stream.' | %[1]s push%[3]s --format text m1
-  %[1]s tail%[3]s m1
-  curl -N%[4]s 'http://%[2]s/v1/streams/m1?from=0'
-or open http://%[2]s/ in a browser.
-
-`, program, at, server, token, needed)
-}
-
-// word returns s as one word of a shell's.
-func word(s string) string {
-	plain := func(c rune) bool {
-		return c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z' || strings.ContainsRune("/._-:@+", c)
-	}
-	if strings.IndexFunc(s, func(c rune) bool { return !plain(c) }) < 0 {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }

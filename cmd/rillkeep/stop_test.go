@@ -14,8 +14,14 @@ import (
 // whose SQLite file somebody else holds.
 func stuck(t *testing.T, args ...string) *process {
 	t.Helper()
+	return stuckBy(t, serve, args...)
+}
+
+// stuckBy is stuck for a node that start starts.
+func stuckBy(t *testing.T, start func(*testing.T, ...string) (*process, string), args ...string) *process {
+	t.Helper()
 	data := t.TempDir()
-	p, url := serve(t, append(args, "--data", data)...)
+	p, url := start(t, append(args, "--data", data)...)
 	post(t, url+"/v1/streams/m1", ``)
 	db, err := sql.Open("sqlite", "file:"+filepath.Join(data, "rillkeep.db")+"?_pragma=busy_timeout(10000)&_txlock=immediate")
 	if err != nil {

@@ -145,3 +145,10 @@ func (c *Client) List(ctx context.Context, q Query) (page wire.Listing, err erro
 	err = c.get(ctx, u, &page)
 	return page, err
 }
+
+// Cluster returns what the node knows of the nodes that it is one of. A node that
+// is alone answers wire.ErrUnsupported.
+func (c *Client) Cluster(ctx context.Context) (cluster wire.Cluster, err error) {
+	err = c.get(ctx, c.base.JoinPath("v1", "cluster"), &cluster)
+	return cluster, err
+}

@@ -15,6 +15,7 @@ import (
 	"unicode/utf16"
 
 	"rillkeep.dev/rillkeep/router/web"
+	"rillkeep.dev/rillkeep/router/wire"
 )
 
 // node is a stand-in that speaks the API to the page, and can be told to treat
@@ -27,11 +28,22 @@ type node struct {
 	token    string        // asked for unless ""
 	cut      int           // chunks after which a connection breaks; 0 is never
 	stale    int           // chunks after which a live reader is sent to the durable plane
+	cluster  *wire.Cluster // nil for a node that is alone
+	run      []process     // by who runs the nodes; nil where nobody does
+	did      []string      // to them
 	requests []string      // targets, in order
 	reads    []http.Header // of event streams
 }
 
+// process is a node as who runs it tells of it.
+type process struct {
+	Name  string `json:"name"`
+	State string `json:"state"`
+	Why   string `json:"why,omitempty"`
+}
+
 type stream struct {
+	host    string // a member
 	units   []uint16
 	durable int
 	epoch   int
@@ -49,6 +61,9 @@ func openNode(tb testing.TB) *node {
 	mux.HandleFunc("GET /v1/streams/{id}", n.read)
 	mux.HandleFunc("POST /v1/streams/{id}/cancel", n.cancel)
 	mux.HandleFunc("POST /demo/streams/{id}", n.demo)
+	mux.HandleFunc("GET /v1/cluster", n.describe)
+	mux.HandleFunc("GET /dev/nodes", n.nodes)
+	mux.HandleFunc("POST /dev/nodes/{name}/{action}", n.act)
 	n.Server = httptest.NewServer(n.guard(mux))
 	tb.Cleanup(func() {
 		n.CloseClientConnections()
@@ -128,6 +143,7 @@ func (n *node) list(w http.ResponseWriter, r *http.Request) {
 		StreamID  string    `json:"streamId"`
 		Status    string    `json:"status"`
 		Seq       int       `json:"seq"`
+		Host      string    `json:"host,omitempty"`
 		UpdatedAt time.Time `json:"updatedAt"`
 	}
 	rows := []row{}
@@ -138,12 +154,50 @@ func (n *node) list(w http.ResponseWriter, r *http.Request) {
 			status = s.ended
 		}
 		if asked := r.URL.Query().Get("status"); asked == "" || asked == status {
-			rows = append(rows, row{id, status, s.durable, time.Now()})
+			rows = append(rows, row{id, status, s.durable, s.host, time.Now()})
 		}
 	}
 	n.mu.Unlock()
 	slices.SortFunc(rows, func(a, b row) int { return strings.Compare(a.StreamID, b.StreamID) })
 	answer(w, http.StatusOK, map[string]any{"streams": rows})
+}
+
+func (n *node) describe(w http.ResponseWriter, _ *http.Request) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.cluster == nil {
+		refuse(w, http.StatusNotImplemented, "unsupported", "this node is alone")
+		return
+	}
+	answer(w, http.StatusOK, n.cluster)
+}
+
+func (n *node) nodes(w http.ResponseWriter, _ *http.Request) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.run == nil {
+		refuse(w, http.StatusNotFound, "no_route", "no such route")
+		return
+	}
+	answer(w, http.StatusOK, map[string]any{"nodes": n.run})
+}
+
+// act puts a node into the state that it comes to.
+func (n *node) act(w http.ResponseWriter, r *http.Request) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	name, action := r.PathValue("name"), r.PathValue("action")
+	n.did = append(n.did, name+" "+action)
+	for i := range n.run {
+		if n.run[i].Name != name {
+			continue
+		}
+		n.run[i].State = map[string]string{"kill": "down", "stop": "draining", "pause": "paused", "resume": "up", "restart": "up"}[action]
+		n.run[i].Why = map[string]string{"kill": "signal: killed"}[action]
+		answer(w, http.StatusAccepted, n.run[i])
+		return
+	}
+	refuse(w, http.StatusConflict, "state", "there is no "+name)
 }
 
 // demo plays the sample in no time.

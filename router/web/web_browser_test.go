@@ -156,6 +156,12 @@ func TestPage(t *testing.T) {
 		"a long text is painted in blocks":             testLong,
 		"a phone shows all of it, in the dark too":     testPhone,
 		"a screen reader is told at its own pace":      testAnnouncer,
+		"a cluster's members and shares are shown":     testCluster,
+		"a stream's node is shown":                     testHome,
+		"nodes are killed and started from the page":   testActions,
+		"a phone shows the cluster, in the dark too":   testClusterOnAPhone,
+		"a node that is alone shows no cluster":        testAlone,
+		"a token is asked for and shows the cluster":   testClusterToken,
 		"a real node's text is exact in every tab":     testRealNode,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, browser) })
@@ -413,14 +419,20 @@ func testPhone(t *testing.T, browser context.Context) {
 	p.do(chromedp.WaitVisible(chromedp.ID("cancel")), chromedp.WaitVisible(chromedp.ID("copy")))
 	paper := "getComputedStyle(document.body).backgroundColor"
 	light := eval[string](p, paper)
-	dark := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "dark"}}}
-	if _, err := chromedp.Call(p.ctx, emulation.SetEmulatedMedia, dark); err != nil {
-		t.Fatal(err)
-	}
+	p.darken()
 	if got := eval[string](p, paper); got == light {
 		t.Errorf("page is %s in the dark too", got)
 	}
 	p.check()
+}
+
+// darken makes the page one of who prefers the dark.
+func (p *page) darken() {
+	p.Helper()
+	dark := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "dark"}}}
+	if _, err := chromedp.Call(p.ctx, emulation.SetEmulatedMedia, dark); err != nil {
+		p.Fatal(err)
+	}
 }
 
 func testAnnouncer(t *testing.T, browser context.Context) {

@@ -114,7 +114,7 @@ func TestPageHasNothingInline(t *testing.T) {
 			t.Errorf("page has %s: %s", what, found)
 		}
 	}
-	for _, path := range []string{"/web/app.js", "/web/view.js", "/web/rillkeep.js", "/web/api.js"} {
+	for _, path := range []string{"/web/app.js", "/web/view.js", "/web/cluster.js", "/web/rillkeep.js", "/web/api.js"} {
 		script := body(t, get(t, http.MethodGet, path, nil))
 		for _, banned := range []string{"innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function", "DOMParser"} {
 			if strings.Contains(script, banned) {

@@ -55,7 +55,12 @@ const path = (id) => `/v1/streams/${encodeURIComponent(id)}`;
 
 export const list = async (query) => (await ask('GET', `/v1/streams?${new URLSearchParams(query)}`)).streams;
 export const cancel = (id) => ask('POST', `${path(id)}/cancel`);
+export const cluster = () => ask('GET', '/v1/cluster');
 export const play = (id) => ask('POST', `/demo/streams/${encodeURIComponent(id)}`);
+
+// What only rillkeep dev answers.
+export const nodes = () => ask('GET', '/dev/nodes');
+export const act = (node, action) => ask('POST', `/dev/nodes/${encodeURIComponent(node)}/${action}`);
 
 /** The command that follows a stream in a terminal; it names no token. */
 export function curl(id) {

@@ -3,6 +3,7 @@
 
 import { follow } from '/web/rillkeep.js';
 import * as api from '/web/api.js';
+import { Cluster } from '/web/cluster.js';
 import { Announcer, TextView } from '/web/view.js';
 
 const POLL = 2000; // ms between looks at what is live
@@ -19,6 +20,7 @@ const $ = (id) => document.getElementById(id);
 const count = new Intl.NumberFormat('en');
 const view = new TextView($('text'));
 const announcer = new Announcer($('announcer'));
+const cluster = new Cluster($('cluster'), { onChange: () => streams.size && list(), onProblem: (problem) => notice(api.words(problem)) });
 
 // The stream that is followed.
 
@@ -50,6 +52,7 @@ function select() {
   $('stream-id').textContent = id;
   $('curl').textContent = api.curl(id);
   $('cancel').disabled = false;
+  house($('home'), streams.get(id));
   announcer.begin('');
   reader = follow(id, { token: api.currentToken, onChange: render });
   render(reader.state);
@@ -164,6 +167,7 @@ function list() {
   fill($('recent'), all.filter((s) => s.status !== 'streaming').slice(0, RECENT));
   $('no-live').hidden = $('live').childElementCount > 0;
   $('recent-title').hidden = $('recent').childElementCount === 0;
+  house($('home'), streams.get(selected));
   mark();
 }
 
@@ -174,7 +178,9 @@ function fill(ul, wanted) {
     const li = old.get(s.streamId) ?? item(s.streamId);
     const [link] = li.children;
     link.dataset.status = s.status;
-    link.children[1].textContent = `${count.format(s.seq)} · ${STATUS[s.status] ?? s.status}`;
+    const [figures, home] = link.children[1].children;
+    figures.textContent = `${count.format(s.seq)} · ${STATUS[s.status] ?? s.status}`;
+    house(home, s);
     return li;
   });
   if (items.length !== ul.children.length || items.some((li, i) => li !== ul.children[i])) {
@@ -188,10 +194,19 @@ function item(id) {
   const link = document.createElement('a');
   link.href = `#${encodeURIComponent(id)}`;
   for (const text of [id, '']) link.append(Object.assign(document.createElement('span'), { textContent: text }));
+  for (const name of ['of', 'home']) link.lastChild.append(Object.assign(document.createElement('b'), { className: name }));
   const li = document.createElement('li');
   li.dataset.id = id;
   li.append(link);
   return li;
+}
+
+// house says which node has a stream.
+function house(element, stream) {
+  const home = cluster.home(stream?.status === 'streaming' ? stream.host : '');
+  element.hidden = !home;
+  element.textContent = home ? `${home.node}${home.lost ? ', lost' : ''}` : '';
+  element.dataset.hue = home?.hue ?? '';
 }
 
 function mark() {
@@ -233,6 +248,7 @@ function token(value) {
   reader = null;
   select();
   look();
+  cluster.restart();
 }
 
 async function attempt(button, action) {
@@ -291,3 +307,4 @@ addEventListener('hashchange', select);
 document.addEventListener('visibilitychange', look);
 select();
 look();
+cluster.look();
