@@ -28,6 +28,7 @@ type serveCmd struct {
 	Drain     time.Duration `help:"Time that a stopping node has to seal its streams and end its readers, by default ${default}." env:"RILLKEEP_DRAIN" default:"25s" placeholder:"DURATION"`
 	LogLevel  slog.Level    `help:"debug, info (the default), warn or error." env:"RILLKEEP_LOG_LEVEL" default:"info" placeholder:"LEVEL"`
 	LogJSON   bool          `help:"Log JSON also to a terminal." name:"log-json" env:"RILLKEEP_LOG_JSON"`
+	clusterFlags
 
 	// How rillkeep dev starts its nodes.
 	Supervised bool `help:"Print the address as a line of JSON, and stop when standard input ends." hidden:""`
@@ -45,6 +46,7 @@ Examples:
   rillkeep serve --listen 127.0.0.1:9090 --data /var/lib/rillkeep
   RILLKEEP_DATABASE=postgres://user:password@127.0.0.1:5432/app rillkeep serve --retention 720h
   rillkeep serve --listen 0.0.0.0:8080 --keys keys.txt
+  RILLKEEP_CLUSTER_SECRET=… rillkeep serve --listen 0.0.0.0:8080 --keys keys.txt --database postgres://… --name n1
   rillkeep serve --database postgres://… --table message --chunks message_chunk \
     --columns body=content,host=stream_host,cancel=stop_requested`
 }
@@ -70,6 +72,9 @@ func (s serveCmd) Run(ctx context.Context, con *console) error {
 	}
 	var err error
 	if cfg.Tables, err = s.tables(); err != nil {
+		return err
+	}
+	if cfg.Cluster, err = s.cluster(); err != nil {
 		return err
 	}
 	if s.Keys != "" {

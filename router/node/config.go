@@ -6,6 +6,7 @@ import (
 	"math"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"rillkeep.dev/rillkeep/plane"
+	"rillkeep.dev/rillkeep/ring"
 	"rillkeep.dev/rillkeep/router"
 	"rillkeep.dev/rillkeep/router/auth"
 	"rillkeep.dev/rillkeep/store/postgres/mapped"
@@ -84,7 +86,7 @@ func (cfg Config) check() error {
 	if err := auth.CheckListen(cfg.Listen, cfg.Keys != nil); err != nil {
 		return fmt.Errorf("%w: Listen: %w", plane.ErrConfig, err)
 	}
-	for _, check := range []func() string{cfg.checkPlaces, cfg.checkTables, cfg.checkValues} {
+	for _, check := range []func() string{cfg.checkPlaces, cfg.checkTables, cfg.checkValues, cfg.checkCluster} {
 		if fault := check(); fault != "" {
 			return fmt.Errorf("%w: %s", plane.ErrConfig, fault)
 		}
@@ -135,6 +137,25 @@ func (cfg Config) checkTables() string {
 		return "leases need a column for host: without one LeaseTTL and Grace have no effect"
 	case cfg.Tables.Host == "" && cfg.Name != "":
 		return "a node's name needs a column for host: without one Name has no effect"
+	default:
+		return ""
+	}
+}
+
+// checkCluster answers what is wrong with the cluster's settings.
+func (cfg Config) checkCluster() string {
+	c := cfg.Cluster
+	switch {
+	case c == nil:
+		return ""
+	case len(c.Secrets) == 0:
+		return "a Cluster needs Secrets, the same on all nodes"
+	case slices.ContainsFunc(c.Secrets, func(s string) bool { return len(s) < ring.MinSecret }):
+		return fmt.Sprintf("each of the Cluster's Secrets has %d bytes or more", ring.MinSecret)
+	case cfg.Tables != (mapped.Tables{}) && cfg.Tables.Host == "":
+		return "a Cluster needs a column for host: without one no row says whose it is"
+	case len(c.Join) > 0 && c.JoinDNS != "":
+		return "Join and JoinDNS exclude each other"
 	default:
 		return ""
 	}
