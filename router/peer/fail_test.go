@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -60,6 +61,24 @@ func TestADialIsBounded(t *testing.T) {
 		c, b := n.client(t, peer.Config{Identity: identity("a")}), peer.Peer{Name: "b", Addr: "b:1"}
 		var err error
 		d := took(func() { _, _, err = ask(t.Context(), c, b, get("/")) })
+		wantErr(t, err, peer.ErrUnreachable)
+		if d != 400*time.Millisecond {
+			t.Errorf("took %v, want 400ms", d)
+		}
+	})
+}
+
+func TestAConnectionThatTakesNoByteIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, err := peer.New(peer.Config{Identity: identity("a"), Dial: func(context.Context, string) (net.Conn, error) {
+			near, _ := net.Pipe() // nobody reads at the other end
+			return near, nil
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		d := took(func() { _, _, err = ask(t.Context(), c, peer.Peer{Name: "b", Addr: "b:1"}, get("/")) })
 		wantErr(t, err, peer.ErrUnreachable)
 		if d != 400*time.Millisecond {
 			t.Errorf("took %v, want 400ms", d)
@@ -153,13 +172,22 @@ func TestFailuresAreRememberedProbedAndForgiven(t *testing.T) {
 		for time.Since(start) < 20*time.Second {
 			before := n.dialled("b:1")
 			var tries sync.WaitGroup
+			var waited atomic.Int64
 			for range 10 {
 				tries.Go(func() {
-					_, _, err := ask(t.Context(), c, b, get("/"))
-					wantErr(t, err, peer.ErrUnreachable)
+					d := took(func() {
+						_, _, err := ask(t.Context(), c, b, get("/"))
+						wantErr(t, err, peer.ErrUnreachable)
+					})
+					if d > 0 {
+						waited.Add(1)
+					}
 				})
 			}
 			tries.Wait()
+			if waited.Load() > 1 {
+				t.Errorf("%d requests at once were tried", waited.Load())
+			}
 			if extra := n.dialled("b:1") - before; extra > 1 {
 				t.Errorf("%d dials at once", extra)
 			} else if extra == 1 {
@@ -514,4 +542,3 @@ func TestAConnectionThatDiedAtRestIsReplacedUnnoticed(t *testing.T) {
 		}
 	})
 }
-

@@ -186,12 +186,15 @@ func (l *link) shake(ctx context.Context, s *slot) (*http.ClientConn, error) {
 	return conn, err
 }
 
+// opening says what an error on the way to a new connection means. A peer that
+// refuses our certificate says so after its own part of the handshake is done;
+// where it hangs up before that is read, all that is known is that it hung up.
 func (l *link) opening(what string, err error) error {
 	var op *net.OpError
 	switch {
 	case errors.Is(err, ErrNotPeer), errors.Is(err, ErrDenied), errors.Is(err, ErrUnreachable):
 		return fmt.Errorf("%s %s: %w", what, l.peer.Name, err)
-	case errors.As(err, &op) && op.Op == "remote error": // it refused our certificate
+	case errors.As(err, &op) && op.Op == "remote error": // an alert
 		return fmt.Errorf("%s %s: %w: %w", what, l.peer.Name, ErrDenied, err)
 	}
 	return fmt.Errorf("%s %s: %w: %w", what, l.peer.Name, ErrUnreachable, err)
