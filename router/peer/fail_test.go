@@ -295,12 +295,15 @@ func TestASilentBodyEnds(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer resp.Body.Close()
+		if _, err := resp.Body.Read(make([]byte, 1)); err != nil {
+			t.Fatal(err)
+		}
 		time.Sleep(time.Minute) // a reader's own pause is no silence
 		start := time.Now()
 		body, err := io.ReadAll(resp.Body)
 		wantErr(t, err, peer.ErrBroken)
-		if d := time.Since(start); len(body) != 5 || d != 12500*time.Millisecond {
-			t.Errorf("read %d bytes in %v, want 5 in 12.5s", len(body), d)
+		if d := time.Since(start); len(body) != 4 || d != 12500*time.Millisecond {
+			t.Errorf("read %d bytes in %v, want 4 in 12.5s", len(body), d)
 		}
 		<-left
 		if c.Unreachable("b") {
