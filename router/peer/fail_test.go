@@ -199,6 +199,9 @@ func TestFailuresAreRememberedProbedAndForgiven(t *testing.T) {
 		if len(dials) < 11 || len(dials) > 18 {
 			t.Errorf("%d dials in 20s, at %v", len(dials), dials)
 		}
+		for took(func() { ask(t.Context(), c, b, get("/")) }) == 0 { // until a probe has just failed
+			time.Sleep(10 * time.Millisecond)
+		}
 		n.serve(t, peer.ServerConfig{Identity: identity("b"), Handler: http.HandlerFunc(hello)}, "b:1")
 		if _, _, err := ask(t.Context(), c, b, get("/")); err == nil {
 			t.Error("tried at once, want a failure from memory")

@@ -29,7 +29,7 @@ func sample(t testing.TB, method, target string, hop int) *http.Request {
 	}
 	r := httptest.NewRequest(method, target, nil)
 	l := newLink(c, Peer{Name: "b", Addr: "b:1"})
-	l.stamps.session = session{1} // the same in every process that fuzzes
+	l.stamps.session = session{byte(hop)} // the same in every process that fuzzes
 	l.sign(r, hop)
 	return r
 }
