@@ -46,6 +46,7 @@ func (a *answer) WriteHeader(status int) {
 	a.wrote = true
 	h := a.Header()
 	why := h[headerRefused]
+	canonical(h)
 	remove(h, reserved...)
 	if a.clock != 0 {
 		h[headerClock] = []string{strconv.FormatInt(a.clock, 10)}
@@ -76,7 +77,8 @@ func (a *answer) refuse(why refusal, clock int64) {
 
 func (a *answer) Write(p []byte) (int, error) {
 	a.start()
-	defer a.watch()()
+	a.watch()
+	defer a.timer.Stop()
 	return a.ResponseWriter.Write(p)
 }
 
@@ -85,23 +87,21 @@ func (a *answer) Flush() { _ = a.FlushError() }
 
 func (a *answer) FlushError() error {
 	a.start()
-	defer a.watch()()
+	a.watch()
+	defer a.timer.Stop()
 	return http.NewResponseController(a.ResponseWriter).Flush()
 }
 
-// watch resets the stream if what begins now is not over within the patience.
-// The timer lives as long as the answer: two of its operations a write are
-// cheaper than two deadlines, each of which goes to the connection's loop.
-func (a *answer) watch() (over func()) {
+// watch resets the stream unless the timer is stopped within the patience. The
+// timer lives as long as the answer: two of its operations a write are cheaper
+// than two deadlines, each of which goes to the connection's loop.
+func (a *answer) watch() {
 	if a.timer == nil {
 		a.timer = time.AfterFunc(a.patience, a.reset)
 	} else {
 		a.timer.Reset(a.patience)
 	}
-	return a.unwatch
 }
-
-func (a *answer) unwatch() { a.timer.Stop() }
 
 func (a *answer) reset() {
 	a.mu.Lock()

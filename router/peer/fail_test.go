@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -60,6 +61,24 @@ func TestADialIsBounded(t *testing.T) {
 		c, b := n.client(t, peer.Config{Identity: identity("a")}), peer.Peer{Name: "b", Addr: "b:1"}
 		var err error
 		d := took(func() { _, _, err = ask(t.Context(), c, b, get("/")) })
+		wantErr(t, err, peer.ErrUnreachable)
+		if d != 400*time.Millisecond {
+			t.Errorf("took %v, want 400ms", d)
+		}
+	})
+}
+
+func TestAConnectionThatTakesNoByteIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, err := peer.New(peer.Config{Identity: identity("a"), Dial: func(context.Context, string) (net.Conn, error) {
+			near, _ := net.Pipe() // nobody reads at the other end
+			return near, nil
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		d := took(func() { _, _, err = ask(t.Context(), c, peer.Peer{Name: "b", Addr: "b:1"}, get("/")) })
 		wantErr(t, err, peer.ErrUnreachable)
 		if d != 400*time.Millisecond {
 			t.Errorf("took %v, want 400ms", d)
@@ -153,13 +172,22 @@ func TestFailuresAreRememberedProbedAndForgiven(t *testing.T) {
 		for time.Since(start) < 20*time.Second {
 			before := n.dialled("b:1")
 			var tries sync.WaitGroup
+			var waited atomic.Int64
 			for range 10 {
 				tries.Go(func() {
-					_, _, err := ask(t.Context(), c, b, get("/"))
-					wantErr(t, err, peer.ErrUnreachable)
+					d := took(func() {
+						_, _, err := ask(t.Context(), c, b, get("/"))
+						wantErr(t, err, peer.ErrUnreachable)
+					})
+					if d > 0 {
+						waited.Add(1)
+					}
 				})
 			}
 			tries.Wait()
+			if waited.Load() > 1 {
+				t.Errorf("%d requests at once were tried", waited.Load())
+			}
 			if extra := n.dialled("b:1") - before; extra > 1 {
 				t.Errorf("%d dials at once", extra)
 			} else if extra == 1 {
@@ -170,6 +198,9 @@ func TestFailuresAreRememberedProbedAndForgiven(t *testing.T) {
 		// A probe takes 0.4s and the next comes 0.75s to 1.25s after it.
 		if len(dials) < 11 || len(dials) > 18 {
 			t.Errorf("%d dials in 20s, at %v", len(dials), dials)
+		}
+		for took(func() { ask(t.Context(), c, b, get("/")) }) == 0 { // until a probe has just failed
+			time.Sleep(10 * time.Millisecond)
 		}
 		n.serve(t, peer.ServerConfig{Identity: identity("b"), Handler: http.HandlerFunc(hello)}, "b:1")
 		if _, _, err := ask(t.Context(), c, b, get("/")); err == nil {
@@ -267,12 +298,15 @@ func TestASilentBodyEnds(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer resp.Body.Close()
+		if _, err := resp.Body.Read(make([]byte, 1)); err != nil {
+			t.Fatal(err)
+		}
 		time.Sleep(time.Minute) // a reader's own pause is no silence
 		start := time.Now()
 		body, err := io.ReadAll(resp.Body)
 		wantErr(t, err, peer.ErrBroken)
-		if d := time.Since(start); len(body) != 5 || d != 12500*time.Millisecond {
-			t.Errorf("read %d bytes in %v, want 5 in 12.5s", len(body), d)
+		if d := time.Since(start); len(body) != 4 || d != 12500*time.Millisecond {
+			t.Errorf("read %d bytes in %v, want 4 in 12.5s", len(body), d)
 		}
 		<-left
 		if c.Unreachable("b") {
@@ -280,6 +314,7 @@ func TestASilentBodyEnds(t *testing.T) {
 		}
 	})
 }
+<<<<<<< HEAD
 
 func TestCancellingFreesTheHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -514,3 +549,5 @@ func TestAConnectionThatDiedAtRestIsReplacedUnnoticed(t *testing.T) {
 		}
 	})
 }
+=======
+>>>>>>> x-peer

@@ -36,6 +36,9 @@ const (
 	stuckAfter = 5 * time.Second
 )
 
+// http2Config is for both ends. (The documentation of Go 1.26 has a limit of 4 MiB
+// for the connection's buffer, which the library does not have; were it to come,
+// the tests of unread streams would tell.)
 func http2Config() *http.HTTP2Config {
 	return &http.HTTP2Config{
 		MaxConcurrentStreams:          maxStreams,

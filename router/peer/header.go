@@ -75,16 +75,26 @@ func travelling(h http.Header) http.Header {
 		}
 	}
 	for name, values := range h {
-		switch {
-		case internal(name):
-			name = textproto.CanonicalMIMEHeaderKey(name)
-			out[name] = append(slices.Clip(out[name]), values...)
-		case !slices.Contains(drop, name):
+		if internal(name) || !slices.Contains(drop, name) {
 			out[name] = values
 		}
 	}
+	canonical(out)
 	remove(out, reserved...)
 	return out
+}
+
+// canonical brings internal names to the form that the receiver sees.
+func canonical(h http.Header) {
+	for name, values := range h {
+		if !internal(name) {
+			continue
+		}
+		if c := textproto.CanonicalMIMEHeaderKey(name); c != name {
+			delete(h, name)
+			h[c] = append(slices.Clip(h[c]), values...)
+		}
+	}
 }
 
 func remove(h http.Header, names ...string) {

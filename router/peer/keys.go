@@ -10,7 +10,6 @@ import (
 	"hash"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 )
 
@@ -96,7 +95,8 @@ func (m *message) add(part string) {
 	*m = append(binary.AppendUvarint(*m, uint64(len(part))), part...)
 }
 
-// addHeaders adds all internal headers but the signature, in a fixed order.
+// addHeaders adds all internal headers but the signature, in a fixed order. Their
+// names are in canonical form.
 func (m *message) addHeaders(h http.Header) {
 	var few [16]string
 	names := few[:0]
@@ -108,7 +108,7 @@ func (m *message) addHeaders(h http.Header) {
 	slices.Sort(names)
 	*m = binary.AppendUvarint(*m, uint64(len(names)))
 	for _, name := range names {
-		m.add(strings.ToLower(name))
+		m.add(name)
 		*m = binary.AppendUvarint(*m, uint64(len(h[name])))
 		for _, v := range h[name] {
 			m.add(v)

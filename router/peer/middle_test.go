@@ -45,12 +45,14 @@ type middle struct {
 }
 
 // between puts a middle before b:1, at m:1.
-func (n *network) between(t testing.TB) *middle {
+func (n *network) between(t testing.TB) *middle { return n.before(t, "b:1") }
+
+func (n *network) before(t testing.TB, addr string) *middle {
 	m := &middle{}
 	raw := n.raw(t)
 	n.plain(t, "m:1", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		out := r.Clone(r.Context())
-		out.URL.Scheme, out.URL.Host, out.RequestURI = "http", "b:1", ""
+		out.URL.Scheme, out.URL.Host, out.RequestURI = "http", addr, ""
 		m.mu.Lock()
 		kept := out.Clone(context.Background())
 		kept.Body = http.NoBody
@@ -195,6 +197,27 @@ func TestAReplayedRequestIsRefused(t *testing.T) {
 		replay()
 		if served != 2 || reasons["replay"] != 4 || reasons["clock"] != 4 {
 			t.Errorf("served %d, want 2; refused %v, want 4 by clock after the window", served, reasons)
+		}
+	})
+}
+
+func TestARequestMadeForOneMemberIsRefusedByAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork()
+		c, _ := n.pair(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("reached the handler") }))
+		n.serve(t, peer.ServerConfig{Identity: identity("c"), Handler: http.HandlerFunc(hello)}, "c:1")
+		m := n.before(t, "c:1")
+		asks(t, c, peer.Peer{Name: "c", Addr: "m:1"}, get("/"))
+		for _, r := range m.heard {
+			r.URL.Host = "b:1"
+			resp, err := n.raw(t).RoundTrip(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp.Body.Close()
+			if resp.StatusCode != http.StatusUnauthorized {
+				t.Errorf("got %d, want 401", resp.StatusCode)
+			}
 		}
 	})
 }

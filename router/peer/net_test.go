@@ -219,7 +219,9 @@ func ask(ctx context.Context, c *peer.Client, to peer.Peer, req *http.Request) (
 // asks is ask for a test in which all must go well.
 func asks(t testing.TB, c *peer.Client, to peer.Peer, req *http.Request) string {
 	t.Helper()
-	status, body, err := ask(t.Context(), c, to, req)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	status, body, err := ask(ctx, c, to, req)
 	if err != nil || status != http.StatusOK {
 		t.Fatalf("answer: status %d, %v", status, err)
 	}

@@ -52,7 +52,10 @@ func (Secret) LogValue() slog.Value         { return slog.StringValue(hidden) }
 // Identity is what makes a process a member of a cluster. Secrets or TLS or
 // both must be given.
 type Identity struct {
-	Name    string // this member's, unique per process: 1-256 bytes without spaces and controls
+	// Name is this member's: 1-256 bytes without spaces and controls. No two
+	// processes should ever have the same one: it is what makes a request to one
+	// worthless at its successor, which does not know what was used before.
+	Name    string
 	Cluster string // all members' the same; secrets of clusters of other names don't fit
 
 	// Secrets authenticate requests: the first signs, all verify. To change a

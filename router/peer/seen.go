@@ -1,12 +1,15 @@
 package peer
 
-import "sync"
+import (
+	"maps"
+	"sync"
+)
 
 const (
-	stampWindow = 30_000     // milliseconds that a stamp may be off
-	numbersKept = 1 << 16    // of a session; an older number counts as seen
-	maxSessions = 4096       // 8 KiB each
-	sessionIdle = 2 * 30_000 // milliseconds after which none of a session's stamps is in the window any more
+	stampWindow = 30_000          // milliseconds that a stamp may be off
+	numbersKept = 1 << 16         // of a session; an older number counts as seen
+	maxSessions = 4096            // 8 KiB each
+	sessionIdle = 2 * stampWindow // milliseconds after which none of a session's stamps is in the window any more
 	wordBits    = 64
 )
 
@@ -26,6 +29,7 @@ const (
 type seen struct {
 	mu       sync.Mutex // guards below
 	sessions map[session]*numbers
+	swept    int64 // when idle ones were last forgotten, milliseconds
 }
 
 // numbers is one session's: bit n%numbersKept says that n was used, for the
@@ -59,10 +63,9 @@ func (s *seen) use(st stamp, now int64) refusal {
 // begin makes room for a session. Those are forgotten of which no stamp can be
 // in the window any more.
 func (s *seen) begin(id session, now int64) *numbers {
-	for old, n := range s.sessions {
-		if now-n.last > sessionIdle {
-			delete(s.sessions, old)
-		}
+	if now-s.swept > sessionIdle || len(s.sessions) >= maxSessions {
+		s.swept = now
+		maps.DeleteFunc(s.sessions, func(_ session, n *numbers) bool { return now-n.last > sessionIdle })
 	}
 	if len(s.sessions) >= maxSessions {
 		return nil

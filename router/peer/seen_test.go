@@ -1,11 +1,7 @@
 package peer
 
 import (
-	"errors"
 	"math/rand/v2"
-	"net/http"
-	"net/http/httptest"
-	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -83,101 +79,5 @@ func TestAStampReadsBackAsWritten(t *testing.T) {
 	st := stamp{at: -5, session: newSession(), number: 1<<64 - 1}
 	if got, ok := parseStamp(st.String()); !ok || got != st {
 		t.Errorf("%v reads back as %v, %v", st, got, ok)
-	}
-}
-
-func newTestGate(t testing.TB) *gate {
-	t.Helper()
-	g, err := newGate(ServerConfig{
-		Identity: Identity{Name: "b", Cluster: "test", Secrets: []Secret{"a secret of a test"}},
-		Handler:  http.NotFoundHandler(),
-		Clock:    func() int64 { return 1000 },
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return g
-}
-
-// sample is a request as a client signs it.
-func sample(t testing.TB, method, target string) *http.Request {
-	t.Helper()
-	c, err := New(Config{Identity: Identity{Name: "a", Cluster: "test", Secrets: []Secret{"a secret of a test"}}, Clock: func() int64 { return 1000 }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := httptest.NewRequest(method, target, nil)
-	newLink(c, Peer{Name: "b", Addr: "b:1"}).sign(r, 1)
-	return r
-}
-
-// FuzzVerify looks for a request that passes without having been signed as it is.
-func FuzzVerify(f *testing.F) {
-	good := sample(f, "GET", "/v1/streams/s?from=1")
-	value := func(name string) string { return good.Header.Get(name) }
-	f.Add("GET", "/v1/streams/s?from=1", "a", "b", "1", value(headerStamp), value(headerSignature), "", "")
-	f.Add("GET", "/v1/streams/s?from=1", "a", "b", "2", value(headerStamp), value(headerSignature), headerHello, "1")
-	f.Add("POST", "/", "", "\n", "-1", "1.2.3", "AAAA", "x", "y")
-	f.Add("GET", "/v1/streams/s?from=1", "a", "b", "01", value(headerStamp)+" ", value(headerSignature)+"=", "rillkeep_internal_hop", "1")
-	g := newTestGate(f)
-	f.Fuzz(func(t *testing.T, method, uri, caller, target, hop, st, signature, name, extra string) {
-		r := &http.Request{Method: method, RequestURI: uri, Header: http.Header{
-			headerCaller: {caller}, headerTarget: {target}, headerHop: {hop}, headerStamp: {st}, headerSignature: {signature},
-		}}
-		if name != "" {
-			r.Header[name] = append(r.Header[name], extra)
-		}
-		c, ok := g.verify(r)
-		same := method == "GET" && uri == "/v1/streams/s?from=1" && caller == "a" && target == "b" && hop == "1" &&
-			st == value(headerStamp) && signature == value(headerSignature) && (name == "" || !internal(name))
-		if ok != same {
-			t.Errorf("verified %v, signed so %v", ok, same)
-		}
-		if ok && (c.caller != Caller{Name: "a", Hop: 1} || c.hello) {
-			t.Errorf("claim %+v", c)
-		}
-	})
-}
-
-func TestPartsCannotMoveBetweenFields(t *testing.T) {
-	messages := map[string]string{}
-	for i, r := range []struct {
-		method, uri string
-		h           http.Header
-	}{
-		{"GET", "/a", http.Header{}},
-		{"GE", "T/a", http.Header{}},
-		{"GET", "/", http.Header{Prefix + "A": {""}}},
-		{"GET", "/", http.Header{Prefix + "A": {"", ""}}},
-		{"GET", "/", http.Header{Prefix + "A": {"b"}}},
-		{"GET", "/", http.Header{Prefix + "Ab": {""}}},
-		{"GET", "/", http.Header{Prefix + "A": {"", "b"}}},
-		{"GET", "/", http.Header{Prefix + "A": {"b", ""}}},
-		{"GET", "/", http.Header{Prefix + "A": {""}, Prefix + "B": {""}}},
-	} {
-		withRequest(r.method, r.uri, r.h, func(m message) {
-			if messages[string(m)] != "" {
-				t.Errorf("case %d signs the same bytes as another", i)
-			}
-			messages[string(m)] = r.uri
-		})
-	}
-}
-
-func TestOnlyACertainNoMeansUntaken(t *testing.T) {
-	cases := map[error]bool{
-		errors.New(goodbye):                         true,
-		errors.New("http2: client connection lost"): false,
-		errors.New("unexpected EOF"):                false,
-		streamError{Code: refusedStream}:            true,
-		streamError{Code: 2}:                        false,
-	}
-	for err, want := range cases {
-		if got := untaken(err); got != want {
-			t.Errorf("%v: %v, want %v", err, got, want)
-		}
-	}
-	if !strings.Contains(goodbye, "GOAWAY") {
-		t.Error("goodbye is another error's text")
 	}
 }

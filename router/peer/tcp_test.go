@@ -22,7 +22,7 @@ func overTCP(t testing.TB, h http.Handler) (*peer.Client, peer.Peer) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := peer.NewServer(peer.ServerConfig{Identity: identity("b"), Handler: h})
+	s, err := peer.NewServer(peer.ServerConfig{Identity: identity("b"), Handler: h, WriteTimeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +94,7 @@ func TestOverTCPSixHundredAttachAtOnceThoughOneIsNotRead(t *testing.T) {
 	close(more)
 	all.Wait()
 	t.Logf("all have their first bytes after %v, and the rest after %v", attached, time.Since(start))
-	if d := time.Since(start); d > 9*time.Second { // an unread stream is reset after ten
+	if d := time.Since(start); d > 30*time.Second { // the unread stream is reset after a minute
 		t.Errorf("took %v", d)
 	}
 }

@@ -11,22 +11,21 @@ import (
 // wire is a connection that knows when something last came on it.
 type wire struct {
 	net.Conn
-	heard  atomic.Int64 // Unix nanoseconds
+	since  time.Time    // for its monotonic part
+	heard  atomic.Int64 // nanoseconds after since
 	once   sync.Once
 	closed func() // called once, when the connection is closed
 	err    error
 }
 
 func newWire(conn net.Conn, closed func()) *wire {
-	w := &wire{Conn: conn, closed: closed}
-	w.heard.Store(time.Now().UnixNano())
-	return w
+	return &wire{Conn: conn, closed: closed, since: time.Now()}
 }
 
 func (w *wire) Read(p []byte) (int, error) {
 	n, err := w.Conn.Read(p)
 	if n > 0 {
-		w.heard.Store(time.Now().UnixNano())
+		w.heard.Store(int64(time.Since(w.since)))
 	}
 	return n, err
 }
@@ -41,7 +40,7 @@ func (w *wire) Close() error {
 
 // silence is for how long nothing has come.
 func (w *wire) silence() time.Duration {
-	return time.Duration(time.Now().UnixNano() - w.heard.Load())
+	return time.Since(w.since) - time.Duration(w.heard.Load())
 }
 
 // underTLS gives what a connection runs on.
