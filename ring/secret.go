@@ -13,11 +13,11 @@ import (
 
 func checkSecrets(secrets []string) error {
 	if len(secrets) == 0 {
-		return errors.New("Secrets is required: gossip is always encrypted")
+		return errors.New("setting Secrets is required: gossip is always encrypted")
 	}
 	for i, secret := range secrets {
 		if len(secret) < MinSecret {
-			return fmt.Errorf("Secrets[%d] is %d bytes, at least %d", i, len(secret), MinSecret)
+			return fmt.Errorf("setting Secrets[%d] is %d bytes, at least %d", i, len(secret), MinSecret)
 		}
 	}
 	return nil
