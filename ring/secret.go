@@ -52,6 +52,8 @@ func (r *Ring) SetSecrets(secrets []string) error {
 	if err != nil {
 		return err
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	return install(r.keys, keys)
 }
 
