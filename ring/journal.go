@@ -71,8 +71,8 @@ var levels = map[string]slog.Level{
 func (m memberlistLog) Write(b []byte) (int, error) {
 	level, text := parseLine(string(b))
 	switch {
-	case strings.HasPrefix(text, "ignoring alive message"):
-		// NotifyAlive counted it
+	case strings.HasPrefix(text, "ignoring alive message"), strings.HasPrefix(text, "failed to join"):
+		// counted where it was found
 	case strings.Contains(text, "unacceptable label"):
 		m.refused.note(fmt.Errorf("%w: %s", ErrCluster, text))
 	case strings.Contains(text, "no installed keys could decrypt"),

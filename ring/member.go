@@ -66,7 +66,7 @@ func checkIncarnation(s string) error {
 	if strings.ContainsFunc(s, func(r rune) bool {
 		return (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && r != '-' && r != '_' && r != '.'
 	}) {
-		return fmt.Errorf("Incarnation %q must be of letters, digits, '-', '_' and '.'", s)
+		return fmt.Errorf("setting Incarnation %q must be of letters, digits, '-', '_' and '.'", s)
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package ring_test
 import (
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -191,6 +192,37 @@ func TestAPausedProcessIsToldOfItsSuccessor(t *testing.T) {
 			t.Errorf("%+v\n%s", paused.Stats(), paused.log)
 		}
 	})
+}
+
+func TestOfTwoThatStartUnderOneNameOneGoesOn(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(10) {
+		inBubble(t, lan(50+seed), func(t *testing.T, c *cluster) {
+			nodes := c.start(3)
+			var all sync.WaitGroup
+			var twins [2]*node
+			var errs [2]error
+			for i, incarnation := range []string{"a", "b"} {
+				all.Go(func() {
+					n, err := c.open(8+i, func(cfg *ring.Config) { cfg.Node, cfg.Incarnation = "twin", incarnation })
+					if err == nil {
+						twins[i] = n
+						time.Sleep(time.Second) // what a node does before it is ready
+						err = n.SetState(t.Context(), ring.Active)
+					}
+					errs[i] = err
+				})
+			}
+			all.Wait()
+			if errs[0] != nil || !errors.Is(errs[1], ring.ErrNameTaken) {
+				t.Fatalf("errors %v", errs)
+			}
+			if twins[1] != nil {
+				_ = twins[1].Close()
+			}
+			c.converge(time.Second, append(nodes, twins[0])...)
+		})
+	}
 }
 
 // Two processes of one node name that could not know of each other are two

@@ -31,7 +31,7 @@ type Ring struct {
 
 	life  context.Context // ends when the ring is closed
 	end   context.CancelFunc
-	mu    sync.Mutex     // of meta, and of the end: no task starts after it
+	mu    sync.Mutex     // of meta, keys, and the end: no task starts after it
 	meta  metadata       // what this node says of itself
 	tasks sync.WaitGroup // what ends with the ring
 	logs  sync.WaitGroup // what ends after that
@@ -45,8 +45,9 @@ type Ring struct {
 // answers it is a cluster of one for the time being; if none took it in and one
 // refused it, Open fails with [ErrSecret], [ErrCluster] or [ErrSettings], and with
 // [ErrNameTaken] if another living process has the node's name. It takes as long
-// as the first seed takes to answer, and twice StreamTimeout at most if none does;
-// ctx cuts that short, and ends nothing once Open has returned.
+// as the first seed takes to answer, and twice StreamTimeout if none does; when
+// ctx ends before, Open fails as soon as what is on its way has ended. ctx ends
+// nothing once Open has returned.
 func Open(ctx context.Context, cfg Config) (*Ring, error) {
 	r, err := open(ctx, cfg.withDefaults())
 	if err != nil {

@@ -13,11 +13,11 @@ import (
 
 func checkSecrets(secrets []string) error {
 	if len(secrets) == 0 {
-		return errors.New("Secrets is required: gossip is always encrypted")
+		return errors.New("setting Secrets is required: gossip is always encrypted")
 	}
 	for i, secret := range secrets {
 		if len(secret) < MinSecret {
-			return fmt.Errorf("Secrets[%d] is %d bytes, at least %d", i, len(secret), MinSecret)
+			return fmt.Errorf("setting Secrets[%d] is %d bytes, at least %d", i, len(secret), MinSecret)
 		}
 	}
 	return nil
@@ -52,6 +52,8 @@ func (r *Ring) SetSecrets(secrets []string) error {
 	if err != nil {
 		return err
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	return install(r.keys, keys)
 }
 

@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// announceWithin bounds how long memberlist takes to get a change out.
-const announceWithin = 2 * time.Second
+// announceWithin bounds the wait for a change to have been told often enough; it
+// has been told once after GossipInterval.
+const announceWithin = time.Second
 
 // SetState moves this node on to a later state and tells the others. It returns
 // once the change is on its way; should ctx end before, the change takes place

@@ -5,6 +5,7 @@ import (
 	"iter"
 	"log/slog"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -26,13 +27,7 @@ func (v *View) Members() []Member { return slices.Clone(v.members) }
 // Member answers the member of a name.
 func (v *View) Member(name string) (Member, bool) {
 	i, ok := slices.BinarySearchFunc(v.members, name, func(m Member, name string) int {
-		switch {
-		case m.Name < name:
-			return -1
-		case m.Name > name:
-			return 1
-		}
-		return 0
+		return strings.Compare(m.Name, name)
 	})
 	if !ok {
 		return Member{}, false
@@ -58,7 +53,7 @@ func (r *Ring) watch() {
 		select {
 		case <-r.roster.changed:
 			switch {
-			case r.roster.hurry() || r.cfg.SettleDelay == 0:
+			case r.roster.hurry():
 				settled = nil
 				r.look()
 			case settled == nil:

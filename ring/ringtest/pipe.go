@@ -67,7 +67,7 @@ func (p *pipe) read(b []byte, d *deadline) (int, error) {
 			return 0, os.ErrDeadlineExceeded
 		}
 		open, moved := p.way()
-		n, err, at, changed := p.take(b, open)
+		n, at, changed, err := p.take(b, open)
 		if n > 0 || err != nil || len(b) == 0 {
 			return n, err
 		}
@@ -79,11 +79,11 @@ func (p *pipe) read(b []byte, d *deadline) (int, error) {
 
 // take reads what has arrived. Without anything, at is when the next arrives, if
 // something is on its way.
-func (p *pipe) take(b []byte, open bool) (n int, err error, at time.Time, changed <-chan struct{}) {
+func (p *pipe) take(b []byte, open bool) (n int, at time.Time, changed <-chan struct{}, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.gone {
-		return 0, net.ErrClosed, at, nil
+		return 0, at, nil, net.ErrClosed
 	}
 	now := time.Now()
 	for open && n < len(b) && len(p.segments) > 0 && !p.segments[0].at.After(now) {
@@ -101,11 +101,11 @@ func (p *pipe) take(b []byte, open bool) (n int, err error, at time.Time, change
 	case len(p.segments) > 0:
 		at = p.segments[0].at
 	case p.end != nil && !p.endAt.After(now):
-		return 0, p.end, at, nil
+		return 0, at, nil, p.end
 	case p.end != nil:
 		at = p.endAt
 	}
-	return n, nil, at, p.changed
+	return n, at, p.changed, nil
 }
 
 func (p *pipe) write(b []byte, d *deadline) (written int, err error) {
@@ -114,7 +114,7 @@ func (p *pipe) write(b []byte, d *deadline) (written int, err error) {
 			return written, os.ErrDeadlineExceeded
 		}
 		runs, told, moved := p.writable()
-		n, err, changed := p.put(b[written:], runs, told)
+		n, changed, err := p.put(b[written:], runs, told)
 		written += n
 		if err != nil || written == len(b) {
 			return written, err
@@ -126,23 +126,23 @@ func (p *pipe) write(b []byte, d *deadline) (written int, err error) {
 }
 
 // put sends as much as the window has room for.
-func (p *pipe) put(b []byte, runs, told bool) (n int, err error, changed <-chan struct{}) {
+func (p *pipe) put(b []byte, runs, told bool) (n int, changed <-chan struct{}, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
 	case p.closed:
-		return 0, net.ErrClosed, nil
+		return 0, nil, net.ErrClosed
 	case p.gone && told:
-		return 0, syscall.EPIPE, nil
+		return 0, nil, syscall.EPIPE
 	case !runs:
-		return 0, nil, p.changed
+		return 0, p.changed, nil
 	}
 	if n = min(len(b), window-p.size); n > 0 {
 		p.segments = append(p.segments, segment{data: append([]byte(nil), b[:n]...), at: time.Now().Add(p.latency())})
 		p.size += n
 		p.signal()
 	}
-	return n, nil, p.changed
+	return n, p.changed, nil
 }
 
 // finish ends the pipe from the writer's side: by a reset, what was written and
