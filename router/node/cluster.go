@@ -241,6 +241,10 @@ func (m *member) watch(ctx context.Context) {
 			}
 		}
 		known = now
+		if m.ring.View().Replaced() {
+			m.node.log.Error("another process has this node's name, and its place: this one stops")
+			m.node.fail()
+		}
 		select {
 		case <-changed:
 		case <-ctx.Done():

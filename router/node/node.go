@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -49,7 +50,8 @@ type Node struct {
 	addr   net.Addr
 
 	serving errgroup.Group
-	failed  chan struct{}      // closed when the server ended by itself
+	failed  chan struct{}      // closed when the node can't go on
+	fails   sync.Once          // closes it
 	base    context.Context    // of all requests
 	stop    context.CancelFunc // ends all requests
 }
@@ -199,12 +201,14 @@ func (n *Node) serve(listener net.Listener, headerTime time.Duration) {
 	}
 	n.serving.Go(func() error {
 		if err := n.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			close(n.failed)
+			n.fail()
 			return fmt.Errorf("serve: %w", err)
 		}
 		return nil
 	})
 }
+
+func (n *Node) fail() { n.fails.Do(func() { close(n.failed) }) }
 
 // answer is for a request that comes before the node has its store, too.
 func (n *Node) answer(w http.ResponseWriter, req *http.Request) {
@@ -221,8 +225,8 @@ func (n *Node) Addr() net.Addr { return n.addr }
 // URL returns the base URL of the node.
 func (n *Node) URL() string { return "http://" + n.addr.String() }
 
-// Failed returns a channel that is closed when the server has ended by itself;
-// Close then says why.
+// Failed returns a channel that is closed when the node can't go on: its server has
+// ended by itself, as Close then says, or another process has its name.
 func (n *Node) Failed() <-chan struct{} { return n.failed }
 
 // Drain stops the node without losing what was produced: it opens no more
