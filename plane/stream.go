@@ -134,7 +134,7 @@ func Refused(err error) bool {
 type State struct {
 	Seq      int64  // produced, UTF-16 code units
 	Received int64  // where the next append starts: Seq, and a half of a pair that is held
-	Durable  int64  // confirmed by the store; never above Seq
+	Durable  int64  // confirmed by the store; never above Seq. It falls only where that went back: ErrWentBack
 	Readers  int    // that have joined and not left
 	Status   Status // streaming, or how it ended for its readers
 	Error    string

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"rillkeep.dev/rillkeep/plane"
 	"rillkeep.dev/rillkeep/store/feed"
 )
 
@@ -99,4 +100,27 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("%q, %v\n%s", text, err, diff)
 		}
 	})
+}
+
+func TestChangesOfNobodysRunFillMessages(t *testing.T) {
+	var changes []feed.Change
+	for n := range 500 {
+		changes = append(changes, feed.Change{ID: fmt.Sprintf("%s %d", strings.Repeat("é\"", n%90), n), Seq: int64(n), Epoch: 1, Status: plane.StatusInterrupted})
+	}
+	unsaid := feed.Change{ID: strings.Repeat("x", feed.MaxMessage), Status: plane.StatusInterrupted}
+	messages := feed.Messages(append([]feed.Change{unsaid}, changes...))
+	var got []feed.Change
+	for _, m := range messages {
+		e, err := feed.Parse(m)
+		if err != nil || e.Producer != "" || e.Seq != 0 {
+			t.Errorf("%+v, %v", e, err)
+		}
+		got = append(got, e.Changes...)
+	}
+	if diff := cmp.Diff(changes, got); diff != "" || len(messages) > 40 {
+		t.Errorf("%d messages: %s", len(messages), diff)
+	}
+	if none := feed.Messages(nil); len(none) > 0 {
+		t.Errorf("of nothing: %q", none)
+	}
 }

@@ -23,7 +23,7 @@ func renew(t *testing.T, s store.Shared, node store.Node) {
 	}
 }
 
-func exec(t *testing.T, db *pgxpool.Pool, sql string, args ...any) {
+func exec(t testing.TB, db *pgxpool.Pool, sql string, args ...any) {
 	t.Helper()
 	if _, err := db.Exec(t.Context(), sql, args...); err != nil {
 		t.Fatal(err)

@@ -50,7 +50,7 @@ type Config struct {
 // Store is a store.Store in PostgreSQL.
 type Store struct {
 	pool    *pgxpool.Pool
-	reads   pg.Reads // of the pool
+	reader  pg.Reader
 	schema  string
 	named   *strings.Replacer // puts the schema's name into SQL
 	stmt    statements
@@ -85,11 +85,12 @@ func openMigrated(ctx context.Context, url string, cfg Config) (*Store, Migratio
 	if err != nil {
 		return nil, Migration{}, err
 	}
-	s := &Store{pool: pool, reads: pg.NewReads(pool), schema: cmp.Or(cfg.Schema, "rillkeep"), name: pg.NewName(direct)}
+	s := &Store{pool: pool, schema: cmp.Or(cfg.Schema, "rillkeep"), name: pg.NewName(direct)}
 	s.feed = pg.NewFeed(pool, direct, s.schema)
 	s.leases = pg.NewLeases(pool, s.schema, &s.calls)
 	s.named = pg.Named(s.schema)
 	s.stmt = s.statements()
+	s.reader = s.newReader()
 	s.appends = group.New(s.appender())
 	done, err := s.migrate(ctx)
 	if err != nil {

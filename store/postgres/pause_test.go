@@ -13,7 +13,7 @@ import (
 )
 
 // hold locks a row until release, or the end of the test.
-func hold(t *testing.T, db *pgxpool.Pool, id string) (tx pgx.Tx, release func()) {
+func hold(t testing.TB, db *pgxpool.Pool, id string) (tx pgx.Tx, release func()) {
 	t.Helper()
 	tx, err := db.Begin(t.Context())
 	if err != nil {

@@ -29,36 +29,25 @@ func (s *Store) row(ctx context.Context, sql string, args ...any) (row plane.Row
 
 // Get answers all of a stream but its text. See store.Store.
 func (s *Store) Get(ctx context.Context, id string) (store.Stream, error) {
-	if err := s.reads.Begin(ctx); err != nil {
-		return store.Stream{}, pg.Failed(ctx, err, "get %q", id)
-	}
-	defer s.reads.End()
-	stream, err := scanStream(s.pool.QueryRow(ctx, s.stmt.get, id))
-	if err != nil {
-		return store.Stream{}, pg.Failed(ctx, err, "get %q", id)
-	}
-	return stream, nil
+	return s.reader.Get(ctx, id)
 }
 
 // List answers a page of streams. See store.Store.
 func (s *Store) List(ctx context.Context, q store.Query) ([]store.Stream, error) {
-	where, args, err := rows.Where(q, "$")
-	if err != nil {
-		return nil, err
+	return s.reader.List(ctx, q)
+}
+
+// Text answers a page of durable text. See store.Store.
+func (s *Store) Text(ctx context.Context, id string, from, limit int64) (store.Page, error) {
+	return s.reader.Text(ctx, id, from, limit)
+}
+
+func (s *Store) newReader() pg.Reader {
+	return pg.Reader{
+		Pool: s.pool, Turns: pg.NewReads(s.pool), SQL: pg.ReadSQL{Get: s.stmt.get, List: s.stmt.list, Page: s.stmt.page},
+		Where: func(q store.Query) (string, []any, error) { return rows.Where(q, "$") },
+		Scan:  scanStream,
 	}
-	if err := s.reads.Begin(ctx); err != nil {
-		return nil, pg.Failed(ctx, err, "list streams")
-	}
-	defer s.reads.End()
-	found, err := s.pool.Query(ctx, s.stmt.list+where, args...)
-	if err != nil {
-		return nil, pg.Failed(ctx, err, "list streams")
-	}
-	list, err := pgx.CollectRows(found, func(row pgx.CollectableRow) (store.Stream, error) { return scanStream(row) })
-	if err != nil {
-		return nil, pg.Failed(ctx, err, "list streams")
-	}
-	return list, nil
 }
 
 // scanStream reads rows.StreamColumns.
@@ -76,31 +65,4 @@ func scanStream(from pgx.Row) (s store.Stream, err error) {
 		s.Ended = *ended
 	}
 	return s, nil
-}
-
-// Text answers a page of durable text, by one statement and so of one snapshot.
-// See store.Store.
-func (s *Store) Text(ctx context.Context, id string, from, limit int64) (store.Page, error) {
-	if err := s.reads.Begin(ctx); err != nil {
-		return store.Page{}, pg.Failed(ctx, err, "read text of %q", id)
-	}
-	defer s.reads.End()
-	from, limit = rows.Window(from, limit)
-	var (
-		row      plane.Row
-		hasError bool
-		base     int64
-		body     string
-		ends     []int64
-		texts    []string
-	)
-	err := rows.Scan(s.pool.QueryRow(ctx, s.stmt.page, id, from, limit), &row, nil, &hasError, &base, &body, &ends, &texts)
-	if err != nil {
-		return store.Page{}, pg.Failed(ctx, err, "read text of %q", id)
-	}
-	page, err := rows.Page(row, hasError, from, limit, rows.Pieces(base, body, ends, texts))
-	if err != nil {
-		return store.Page{}, pg.Failed(ctx, err, "read text of %q", id)
-	}
-	return page, nil
 }

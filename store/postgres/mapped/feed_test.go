@@ -1,51 +1,15 @@
 package mapped_test
 
 import (
-	"context"
 	"errors"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"rillkeep.dev/rillkeep/plane"
 	"rillkeep.dev/rillkeep/store"
-	"rillkeep.dev/rillkeep/store/postgres/mapped"
+	"rillkeep.dev/rillkeep/store/internal/pgcontract"
 )
-
-// ear is a listener that notes what it is told.
-type ear chan string
-
-func (e ear) Connected()          { e <- "connected" }
-func (e ear) Message(text string) { e <- text }
-func (e ear) Lost(error)          { e <- "lost" }
-
-func (e ear) next(t *testing.T) string {
-	t.Helper()
-	select {
-	case told := <-e:
-		return told
-	case <-time.After(time.Minute):
-		t.Fatal("told nothing")
-		return ""
-	}
-}
-
-func listens(t *testing.T, s *mapped.Store) ear {
-	t.Helper()
-	e := make(ear, 100)
-	ctx, cancel := context.WithCancel(context.Background())
-	var running sync.WaitGroup
-	running.Go(func() { s.Listen(ctx, e) })
-	t.Cleanup(func() {
-		cancel()
-		running.Wait()
-	})
-	if told := e.next(t); told != "connected" {
-		t.Fatal(told)
-	}
-	return e
-}
 
 func TestMessagesReachAllNodesOfATableAndNobodyElse(t *testing.T) {
 	each(t, func(t *testing.T, s *opened) {
@@ -55,8 +19,8 @@ func TestMessagesReachAllNodesOfATableAndNobodyElse(t *testing.T) {
 		s.door.exec("CREATE TABLE " + other.Message + " (LIKE {messages} INCLUDING ALL)")
 		s.door.exec("CREATE TABLE " + other.Chunks + " (LIKE {chunks} INCLUDING ALL)")
 		elsewhere := open(t, s.door.url, other)
-		here := []ear{listens(t, s.Store), listens(t, open(t, s.door.url, s.door.app.tables))}
-		there := listens(t, elsewhere)
+		here := []pgcontract.Ear{pgcontract.Listens(t, s.Store), pgcontract.Listens(t, open(t, s.door.url, s.door.app.tables))}
+		there := pgcontract.Listens(t, elsewhere)
 		if err := s.Notify(t.Context(), []string{"one", "two"}); err != nil {
 			t.Fatal(err)
 		}
@@ -64,17 +28,17 @@ func TestMessagesReachAllNodesOfATableAndNobodyElse(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, e := range here {
-			if one, two := e.next(t), e.next(t); one+two != "onetwo" {
+			if one, two := e.Next(t), e.Next(t); one+two != "onetwo" {
 				t.Errorf("heard %s, %s", one, two)
 			}
 		}
-		if three := there.next(t); three != "three" {
+		if three := there.Next(t); three != "three" {
 			t.Errorf("heard %s", three)
 		}
 		if _, err := s.door.db.Exec(t.Context(), "SELECT pg_notify('rillkeep.public.message', 'by hand')"); err != nil {
 			t.Fatal(err)
 		}
-		if told := here[0].next(t); told != "by hand" {
+		if told := here[0].Next(t); told != "by hand" {
 			t.Errorf("heard %s", told)
 		}
 	})

@@ -2,176 +2,37 @@ package mapped_test
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"rillkeep.dev/rillkeep/plane"
-	"rillkeep.dev/rillkeep/store"
+	"rillkeep.dev/rillkeep/store/internal/group"
+	"rillkeep.dev/rillkeep/store/internal/pgcontract"
 	"rillkeep.dev/rillkeep/store/postgres/mapped"
-	"rillkeep.dev/rillkeep/store/storetest"
 )
 
 // locks holds a message's lock, as an application may, until release.
-func (b *backdoor) locks(t *testing.T, id string) (release func()) {
-	t.Helper()
-	tx := begin(t, b.db)
-	if _, err := tx.Exec(t.Context(), b.sql("SELECT FROM {messages} WHERE {id} = $1 FOR UPDATE"), id); err != nil {
-		t.Fatal(err)
+func (b *backdoor) locks(tb testing.TB, id string) (release func()) {
+	tb.Helper()
+	tx := begin(tb, b.db)
+	if _, err := tx.Exec(tb.Context(), b.sql("SELECT FROM {messages} WHERE {id} = $1 FOR UPDATE"), id); err != nil {
+		tb.Fatal(err)
 	}
 	return func() { _ = tx.Rollback(context.Background()) }
 }
 
-// What plane.Store says of one append holds for each of a batch.
-func TestEachSliceOfABatchIsJudgedByItsOwnRow(t *testing.T) {
+func TestWhatStoresInPostgresPromiseAlike(t *testing.T) {
 	for name, app := range map[string]application{"full": full, "bare": bare, "odd": odd} {
 		t.Run(name, func(t *testing.T) {
-			s, door := app.open(t)
-			edits := map[string]func(*storetest.Row){
-				"behind":    func(r *storetest.Row) { r.Seq = 2 },
-				"another's": func(r *storetest.Row) { r.Token, r.Epoch = "n2/boot1/2", 2 },
-				"cancelled": func(r *storetest.Row) { r.Cancel = true },
-				"ended":     func(r *storetest.Row) { r.Status = plane.StatusInterrupted },
-				"repeated":  func(r *storetest.Row) { r.Seq, r.Chunks = 4, []plane.Chunk{{Seq: 4, Text: "ab😀"}} },
-				"fits":      nil, "locked": nil, "locked behind": func(r *storetest.Row) { r.Seq = 2 },
-			}
-			var batch []plane.Slice
-			want := make(map[string]storetest.Row)
-			for id, edit := range edits {
-				door.exec("INSERT INTO {messages} ({id}, {seq}) VALUES ($1, 0)", id)
-				batch = append(batch, plane.Slice{ID: id, Token: claim(t, s, id).Token, Seq: 4, Text: "ab😀"})
-				if edit != nil {
-					door.Edit(id, edit)
+			pgcontract.Run(t, func(tb testing.TB) *pgcontract.Subject {
+				s, door := app.open(tb)
+				return &pgcontract.Subject{
+					Store: s, Backdoor: door, Tokenless: app.tables.Host == "", Lock: door.locks,
+					Batch: func(slices []plane.Slice) ([]group.Answer, error) { return mapped.AppendMany(tb.Context(), s, slices) },
+					Refuse: func(_ testing.TB, text string) {
+						door.exec("ALTER TABLE {chunks} ADD CHECK ({text} <> '" + text + "')")
+					},
 				}
-				row, _ := door.Row(id)
-				if lands := id == "fits" || id == "cancelled" || id == "another's" && app.tables.Host == ""; lands {
-					row.Seq, row.Chunks = 4, []plane.Chunk{{Seq: 4, Text: "ab😀"}}
-				}
-				want[id] = row
-			}
-			batch = append(batch, plane.Slice{ID: "missing", Token: token, Seq: 4, Text: "ab😀"})
-			door.locks(t, "locked")
-			door.locks(t, "locked behind")
-			answers, err := mapped.AppendMany(t.Context(), s, batch)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for n, got := range answers {
-				id := batch[n].ID
-				wantErr := map[string]error{"locked": store.ErrBusy, "missing": plane.ErrNotFound}[id]
-				row, _ := door.Row(id)
-				if row.Seq != want[id].Seq || len(row.Chunks) != len(want[id].Chunks) {
-					t.Errorf("%s: the row is %+v, want %+v", id, row, want[id])
-				}
-				told := plane.Row{Seq: row.Seq, Status: row.Status, Cancel: row.Cancel, Token: row.Token, Epoch: row.Epoch}
-				if app.tables.Host == "" {
-					told.Epoch = 1
-				}
-				if wantErr != nil {
-					told = plane.Row{}
-				}
-				if got.Row != told || !errors.Is(got.Err, wantErr) {
-					t.Errorf("%s: told %+v, %v, want %+v", id, got.Row, got.Err, told)
-				}
-			}
+			})
 		})
 	}
-}
-
-// appendAll appends to many streams at once, step after step, and answers the
-// errors of each.
-func (s *opened) appendAll(ctx context.Context, t *testing.T, ids []string, steps int, text func(id string) string) map[string]error {
-	t.Helper()
-	errs := map[string]error{}
-	var mu sync.Mutex
-	var all sync.WaitGroup
-	for _, id := range ids {
-		s.message(id)
-		row := claim(t, s, id)
-		all.Go(func() {
-			for range steps {
-				next, err := s.Append(ctx, plane.Slice{ID: id, Token: row.Token, From: row.Seq, Seq: row.Seq + 4, Text: text(id)})
-				if err != nil {
-					mu.Lock()
-					errs[id] = err
-					mu.Unlock()
-					return
-				}
-				row = next
-			}
-		})
-	}
-	all.Wait()
-	return errs
-}
-
-func ids(n int) (all []string) {
-	for i := range n {
-		all = append(all, fmt.Sprintf("s%03d", i))
-	}
-	return all
-}
-
-func TestALockedMessageCostsNoOtherOfItsBatches(t *testing.T) {
-	each(t, func(t *testing.T, s *opened) {
-		s.message("locked")
-		row := claim(t, s, "locked")
-		release := s.door.locks(t, "locked")
-		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-		defer cancel()
-		slice := plane.Slice{ID: "locked", Token: row.Token, Seq: 3, Text: "abc"}
-		busy, done := 0, make(chan struct{})
-		var tries sync.WaitGroup
-		tries.Go(func() {
-			for {
-				select {
-				case <-done:
-					return
-				default:
-				}
-				if _, err := s.Append(ctx, slice); !errors.Is(err, store.ErrBusy) {
-					t.Errorf("of the locked one: %v", err)
-					return
-				}
-				busy++
-			}
-		})
-		for id, err := range s.appendAll(ctx, t, ids(100), 10, func(string) string { return "text" }) {
-			t.Errorf("%s: %v", id, err)
-		}
-		close(done)
-		tries.Wait()
-		if busy < 2 {
-			t.Errorf("told %d times that it is locked", busy)
-		}
-		release()
-		if row, err := s.Append(ctx, slice); err != nil || row.Seq != 3 {
-			t.Errorf("once it is free: %+v, %v", row, err)
-		}
-	})
-}
-
-func TestABadSliceCostsNoOtherOfItsBatches(t *testing.T) {
-	each(t, func(t *testing.T, s *opened) {
-		s.door.exec("ALTER TABLE {chunks} ADD CHECK ({text} <> 'evil')")
-		bad := func(id string) bool { return strings.HasSuffix(id, "7") }
-		errs := s.appendAll(t.Context(), t, ids(100), 5, func(id string) string {
-			if bad(id) {
-				return "evil"
-			}
-			return "text"
-		})
-		for _, id := range ids(100) {
-			row, err := s.Read(t.Context(), id)
-			switch {
-			case err != nil:
-				t.Error(err)
-			case bad(id) && (errs[id] == nil || row.Seq != 0), !bad(id) && (errs[id] != nil || row.Seq != 20):
-				t.Errorf("%s at %d: %v", id, row.Seq, errs[id])
-			}
-		}
-	})
 }

@@ -54,9 +54,9 @@ import (
 // not it ever was a stream.
 type Store struct {
 	pool    *pgxpool.Pool
-	reads   pg.Reads // of the pool
-	has     Tables   // which columns there are
-	key     found    // the message table's key
+	reader  pg.Reader
+	has     Tables // which columns there are
+	key     found  // the message table's key
 	stmt    statements
 	appends *group.Group
 	name    pg.Name
@@ -112,11 +112,12 @@ func newStore(ctx context.Context, pool *pgxpool.Pool, direct *pgx.ConnConfig, t
 		return nil, pg.Failed(ctx, err, "open tables of the application")
 	}
 	s := &Store{
-		pool: pool, reads: pg.NewReads(pool), has: t, key: l.message.columns[t.Key], stmt: l.statements(),
+		pool: pool, has: t, key: l.message.columns[t.Key], stmt: l.statements(),
 		name: pg.NewName(direct), doubts: make(map[string]doubt),
 	}
 	s.feed = pg.NewFeed(pool, direct, channel(l.message))
 	s.leases = pg.NewLeases(pool, schema, &s.calls)
+	s.reader = s.newReader()
 	s.appends = group.New(s.appender())
 	return s, nil
 }

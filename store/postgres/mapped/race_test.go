@@ -29,7 +29,7 @@ func each(t *testing.T, test func(t *testing.T, s *opened)) {
 }
 
 // begin starts a transaction on a connection of its own.
-func begin(t *testing.T, db *pgxpool.Pool) pgx.Tx {
+func begin(t testing.TB, db *pgxpool.Pool) pgx.Tx {
 	t.Helper()
 	tx, err := db.Begin(t.Context())
 	if err != nil {
