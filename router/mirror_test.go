@@ -334,3 +334,37 @@ func TestReadersOfOneMirrorAreServedTogether(t *testing.T) {
 		}
 	})
 }
+
+func TestTheMetricsTellOfWhatIsAttached(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, Limits{})
+		c.edge.cfg.Metrics.Observe(c.actor, nil)
+		c.open(c.owner, "m1")
+		f, g := c.auto("m1", sse.Position{}), c.auto("m1", sse.Position{})
+		c.cut(false)
+		f.readFor(time.Second)
+		g.readFor(time.Second)
+		families, err := c.edge.cfg.Metrics.registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]float64{}
+		for _, family := range families {
+			for _, m := range family.GetMetric() {
+				name := strings.TrimPrefix(family.GetName(), "rillkeep_relay_")
+				for _, l := range m.GetLabel() {
+					name += " " + l.GetValue()
+				}
+				got[name] = m.GetGauge().GetValue() + m.GetCounter().GetValue()
+			}
+		}
+		for name, want := range map[string]float64{
+			"streams_attached": 1, "readers": 2, "attaches_total": 2, "reattached_total": 1,
+			"failures_total frames": 1, "failures_total attach": 0, "failures_total publish": 0,
+		} {
+			if got[name] != want {
+				t.Errorf("%s is %v, want %v", name, got[name], want)
+			}
+		}
+	})
+}
