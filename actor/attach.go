@@ -62,8 +62,9 @@ func (l *link) follow() (failed bool) {
 			l.complain(PhaseFrames, lost.err)
 		}
 		if m.Pos() > pos || time.Since(since) >= y.cfg.AttachWindow {
-			p = patience{}
+			p.tries = 0
 		}
+		p.until = time.Now().Add(y.cfg.AttachWindow)
 		rewound := false
 		if m.Begun() {
 			u, first, rewound = l.again(m, &p)
@@ -149,7 +150,7 @@ func (l *link) lose(m *plane.Mirror, lost loss) {
 // returns the source and what it said first; nil if there is none, or if the
 // stream has been rewound.
 func (l *link) again(m *plane.Mirror, p *patience) (u *upstream, first *plane.Frame, rewound bool) {
-	for p.wait(l.ctx, l.system.cfg.AttachWindow) {
+	for p.wait(l.ctx) {
 		u, err := l.attach(p.until, m.Pos(), m.Epoch())
 		if err != nil {
 			l.complain(PhaseAttach, err)
@@ -181,17 +182,17 @@ func (l *link) again(m *plane.Mirror, p *patience) (u *upstream, first *plane.Fr
 	return nil, nil, false
 }
 
-// patience is how long, and how often, a stream is attached again.
+// patience is how long a stream is attached again, and how often it was since its
+// source gave anything: one that only ever breaks is not asked without a pause.
 type patience struct {
 	until time.Time
 	tries int
 }
 
 // wait pauses before the next attempt, and reports whether there should be one.
-func (p *patience) wait(ctx context.Context, window time.Duration) bool {
+func (p *patience) wait(ctx context.Context) bool {
 	p.tries++
 	if p.tries == 1 {
-		p.until = time.Now().Add(window)
 		return ctx.Err() == nil
 	}
 	pause := jitter(min(firstRetry<<min(p.tries-2, 8), maxRetry))

@@ -147,6 +147,32 @@ func TestAReaderThatGoesAwayDuringAnAttachEndsItForNobodyElse(t *testing.T) {
 	})
 }
 
+func TestWhoComesDuringAnAttachThatWasDesertedIsServed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPair(t, nil)
+		p.owner.open("m1", "abc")
+		p.wire.twist = func(f plane.Frame) ([]plane.Frame, time.Duration) {
+			return []plane.Frame{f}, actor.DefaultAttachLinger * 3 / 2
+		}
+		ctx, leave := context.WithCancel(t.Context())
+		left := make(chan error)
+		go func() {
+			_, err := p.edge.Subscribe(ctx, actor.Access{Principal: "u1", StreamID: "m1"})
+			left <- err
+		}()
+		synctest.Wait()
+		leave()
+		<-left
+		time.Sleep(actor.DefaultAttachLinger / 2)
+		c := p.join(t, "m1", 0)
+		if f, _, _ := c.Poll(); f.Kind != plane.KindOpen {
+			t.Errorf("read %+v", f)
+		}
+		p.wire.want(t, 1, 1)
+		c.Close()
+	})
+}
+
 // RE-05: whether it is the attach that hangs, or its first frame.
 func TestAnOwnerThatHangsIsAbsentInTime(t *testing.T) {
 	for name, hang := range map[string]func(*pair, *actor.Relay){

@@ -59,7 +59,8 @@ func TestReadersOfAnAttachComeHomeWhenTheStreamOpensHere(t *testing.T) {
 }
 
 // W09: no attach goes ahead of an open that is being decided, and one that is lost
-// leaves nobody waiting. W10: nor does one that a drain overtakes.
+// leaves nobody waiting. W10: nor does one that a drain overtakes, which takes nothing
+// of the owner's either (W01).
 func TestWhoWaitedForAnOpenThatIsLostIsServedFromElsewhere(t *testing.T) {
 	for name, tt := range map[string]struct {
 		lose func(*pair)

@@ -7,6 +7,8 @@ import "time"
 const (
 	firstPause = 500 * time.Millisecond
 	maxPause   = 15 * time.Second
+
+	memory = 2 * maxPause // of a pause that is over
 )
 
 // pause is a stream's that could not be attached just now.
@@ -30,10 +32,10 @@ func (y *System) rest(id string) {
 		y.rests[id] = p
 	}
 	p.until = time.Now().Add(p.length/2 + jitter(p.length)/2)
-	p.forget = time.AfterFunc(2*p.length, func() {
+	p.forget = time.AfterFunc(p.length+memory, func() {
 		y.mu.Lock()
 		defer y.mu.Unlock()
-		if y.rests[id] == p && !time.Now().Before(p.until) {
+		if y.rests[id] == p && time.Now().After(p.until.Add(memory/2)) {
 			delete(y.rests, id)
 		}
 	})

@@ -15,6 +15,72 @@ import (
 	"rillkeep.dev/rillkeep/plane"
 )
 
+// RE-03: nobody hosts it, which is no failure.
+func TestWhatNobodyHostsIsAbsent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPair(t, nil)
+		begin := time.Now()
+		if _, last := drain(p.join(t, "ghost", 0)); last.Kind != plane.KindAbsent || time.Since(begin) != 0 {
+			t.Errorf("read %+v after %s", last, time.Since(begin))
+		}
+		if st := p.edge.Stats(); st.AttachFailed+st.FramesFailed != 0 || st.Attaches != 1 {
+			t.Errorf("stats are %+v", st)
+		}
+	})
+}
+
+func TestTwoNodesThatEachTakeTheOtherForTheOwnerAskNoFurther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		back := newWire(nil)
+		p := &pair{owner: newHost(t, func(c *actor.Config) { c.Relay = back.relay() })}
+		p.wire = newWire(p.owner.System)
+		p.edge = newHost(t, func(c *actor.Config) { c.Node, c.Relay = "n/2", p.wire.relay() })
+		back.to = p.edge.System
+		if _, last := drain(p.join(t, "m1", 0)); last.Kind != plane.KindAbsent {
+			t.Errorf("read %+v", last)
+		}
+		p.wire.want(t, 1, 0)
+		back.want(t, 0, 0)
+	})
+}
+
+// RE-14: a bus without memory gives what comes from now on, and no open.
+func TestABusWithoutMemoryServesWhoWasThereFromTheStart(t *testing.T) {
+	for name, tt := range map[string]struct {
+		missed int
+		text   string
+		last   plane.Kind
+	}{
+		"from before the first token": {0, "abcdef", plane.KindEnd},
+		"and not who came later":      {1, "", plane.KindStale},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				source := newScriptSource()
+				h := newHost(t, func(c *actor.Config) {
+					c.Relay = &actor.Relay{Attach: func(context.Context, string, int64, int64) (actor.Source, int64, error) {
+						return source, 0, nil
+					}}
+				})
+				for _, f := range []plane.Frame{
+					{Kind: plane.KindChunk, Seq: 3, Text: "abc"}, {Kind: plane.KindChunk, From: 3, Seq: 6, Text: "def"},
+					{Kind: plane.KindEnd, Seq: 6, Status: plane.StatusComplete},
+				}[tt.missed:] {
+					source.put(item{frame: f})
+				}
+				c, err := h.Subscribe(t.Context(), actor.Access{Principal: "u1", StreamID: "m1"})
+				if err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait()
+				if text, last := drain(c); text != tt.text || last.Kind != tt.last {
+					t.Errorf("read %q, %+v", text, last)
+				}
+			})
+		})
+	}
+}
+
 func TestAFullNodeAttachesNothingMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPair(t, func(c *actor.Config) { c.MaxMirrors = 2 })

@@ -41,7 +41,7 @@ func (y *System) serve(access Access) *plane.Cursor {
 	switch a := y.active[access.StreamID]; {
 	case a != nil && a.stream != nil:
 		return join(a.stream, access)
-	case a == nil && (!y.relays() || access.Here):
+	case a == nil && (access.Local || !y.relays()):
 		return plane.Absent()
 	}
 	return nil
@@ -65,14 +65,14 @@ func (y *System) place(ctx context.Context, limit <-chan time.Time, access Acces
 		switch {
 		case a.stream != nil:
 			return join(a.stream, access), nil
-		case y.relays() && !access.Here: // another's, perhaps
-			return nil, nil
-		default:
+		case access.Local || !y.relays():
 			return plane.Absent(), nil
+		default: // another's, perhaps
+			return nil, nil
 		}
 	}
 	var l *link
-	if !access.Here {
+	if !access.Local {
 		l = y.link(access)
 	}
 	if l == nil {

@@ -65,7 +65,7 @@ type Access struct {
 	StreamID  string
 	From      int64 // the offset to read from
 	Epoch     int64 // the epoch in which From was given out; 0 is not known
-	Here      bool  // only what is hosted here will do: another node asks
+	Local     bool  // only what is hosted here counts: another node asks, and goes on asking itself
 }
 
 // System holds a node's activations. Its methods are safe for concurrent use.

@@ -43,7 +43,7 @@ func (w *wire) relay() *actor.Relay {
 }
 
 func (w *wire) attach(ctx context.Context, id string, from, epoch int64) (actor.Source, int64, error) {
-	access := actor.Access{Principal: "u1", StreamID: id, From: from, Epoch: epoch}
+	access := actor.Access{Principal: "u1", StreamID: id, From: from, Epoch: epoch, Local: true}
 	w.mu.Lock()
 	w.asked = append(w.asked, access)
 	down, silent, cuts := w.down, w.silent, w.cuts

@@ -97,7 +97,7 @@ func (r *Router) attached(c echo.Context) error {
 		return r.snapshot(c)
 	}
 	cursor, err := r.cfg.Actors.Subscribe(c.Request().Context(), actor.Access{
-		Principal: c.Get(grantKey), StreamID: streamID(c), From: at.Offset, Epoch: at.Epoch, Here: true,
+		Principal: c.Get(grantKey), StreamID: streamID(c), From: at.Offset, Epoch: at.Epoch, Local: true,
 	})
 	if err != nil {
 		return err
