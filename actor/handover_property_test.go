@@ -60,7 +60,7 @@ type journey struct {
 
 func newJourney(t *rapid.T, moves *atomic.Int64) *journey {
 	j := &journey{t: t, store: &tardy{Memory: storetest.NewMemory()}, calm: make(chan struct{})}
-	j.ctx, j.cancel = context.WithCancel(context.Background())
+	j.ctx, j.cancel = context.WithTimeout(context.Background(), time.Hour)
 	words := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "bcd", "é", "漢字", "😀", "🚀🚀", " ", "0123456789"}), 50, 400).Draw(t, "text")
 	for _, w := range words {
 		j.ledger = append(j.ledger, utf16.Encode([]rune(w))...)
@@ -237,26 +237,24 @@ func said(units []uint16) string {
 
 // read follows the stream from its start to its end, wherever it goes.
 func (j *journey) read(r *rand.Rand) {
-	ctx, cancel := context.WithTimeout(j.ctx, 24*time.Hour)
-	defer cancel()
 	for pos := int64(0); j.ctx.Err() == nil; time.Sleep(time.Duration(1+r.IntN(20)) * time.Millisecond) {
-		c, err := j.nodes[r.IntN(len(j.nodes))].Subscribe(ctx, actor.Access{StreamID: traveller, From: pos, Epoch: 1})
+		c, err := j.nodes[r.IntN(len(j.nodes))].Subscribe(j.ctx, actor.Access{StreamID: traveller, From: pos, Epoch: 1})
 		if err != nil {
 			j.wrongf("subscribe: %v", err)
 			return
 		}
 		var done bool
-		if pos, done = j.follow(ctx, c, pos); done {
+		if pos, done = j.follow(c, pos); done {
 			return
 		}
 	}
 }
 
 // follow reads what a node has, from pos on, and says how far that was.
-func (j *journey) follow(ctx context.Context, c *plane.Cursor, pos int64) (_ int64, done bool) {
+func (j *journey) follow(c *plane.Cursor, pos int64) (_ int64, done bool) {
 	defer c.Close()
 	for {
-		f, err := c.Next(ctx)
+		f, err := c.Next(j.ctx)
 		if err != nil {
 			j.wrongf("a reader at %d: %v", pos, err)
 			return pos, true
