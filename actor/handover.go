@@ -87,12 +87,18 @@ func (y *System) Adopt(ctx context.Context, id string) (*plane.Stream, error) {
 		undo: func(ctx context.Context, s *plane.Stream) error {
 			return errors.Join(s.Abandon(ctx), y.putBack(ctx, id))
 		},
-		lost: func() { y.giveBack(unanswered{claim: plane.Claim{ID: id, Node: y.cfg.Node}, adopted: true}) },
+		lost: func() error {
+			if y.Draining() {
+				return y.putBack(context.WithoutCancel(ctx), id)
+			}
+			y.giveBack(unanswered{claim: plane.Claim{ID: id, Node: y.cfg.Node}, adopted: true})
+			return nil
+		},
 	})
 }
 
-// putBack gives up what was adopted, once: what it can't is the sweeper's when the
-// node is gone.
+// putBack gives up what was adopted, once: this node has no time for more. What it
+// leaves is an orphan when the node is gone.
 func (y *System) putBack(ctx context.Context, id string) error {
 	_, err := plane.PutBack(ctx, y.cfg.Plane, id, y.cfg.Node)
 	return err

@@ -174,7 +174,10 @@ func (y *System) Open(ctx context.Context, claim plane.Claim) (*plane.Stream, er
 	return y.activate(ctx, claim.ID, way{
 		open: func(ctx context.Context) (*plane.Stream, error) { return plane.Open(ctx, y.cfg.Plane, claim) },
 		undo: func(ctx context.Context, s *plane.Stream) error { _, err := s.Interrupt(ctx); return err },
-		lost: func() { y.giveBack(unanswered{claim: plane.Claim{ID: claim.ID, Node: claim.Node}}) },
+		lost: func() error {
+			y.giveBack(unanswered{claim: plane.Claim{ID: claim.ID, Node: claim.Node}})
+			return nil
+		},
 	})
 }
 
@@ -184,7 +187,7 @@ type way struct {
 
 	open func(context.Context) (*plane.Stream, error)
 	undo func(context.Context, *plane.Stream) error // gives back what was won, and nobody will serve
-	lost func()                                     // sees to what failed, and may have been won all the same
+	lost func() error                               // sees to what failed, and may have been won all the same
 }
 
 // activate makes a stream live here, unless a drain overtakes it.
@@ -216,7 +219,7 @@ func (y *System) activate(ctx context.Context, id string, w way) (*plane.Stream,
 	y.mu.Unlock()
 
 	if err != nil && !plane.Refused(err) && !errors.Is(err, errors.ErrUnsupported) {
-		w.lost()
+		err = errors.Join(err, w.lost())
 	}
 	switch {
 	case overtaken && err == nil:
