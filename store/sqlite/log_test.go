@@ -55,8 +55,8 @@ func TestTheLogStaysShortWhoeverReads(t *testing.T) {
 	readAlways(t, path)
 	const (
 		slices = 64 << 10
-		total  = 200 << 20
-		most   = 120 << 20
+		total  = 128 << 20
+		most   = 96 << 20
 	)
 	text := strings.Repeat("x", slices)
 	var longest int64

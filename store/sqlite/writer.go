@@ -218,7 +218,7 @@ func (w *writer) exec(sql string) error {
 // and begins it anew only at a moment when nobody reads it: with readers in many
 // processes there may be none.
 const (
-	trimEvery = 250 * time.Millisecond
+	trimEvery = 50 * time.Millisecond
 	trimPages = 4096            // of 4 KiB
 	trimTime  = 300             // ms that writers wait for those who read
 	trimPause = 2 * time.Second // at the longest, while somebody who reads for longer is waited for in vain
