@@ -15,6 +15,7 @@ import (
 )
 
 func TestANameIsOneStoresByWhateverPathToTheFile(t *testing.T) {
+	t.Parallel()
 	for name, link := range map[string]func(dir, other string) error{
 		"a link to the folder":       func(dir, other string) error { return os.Symlink(dir, other) },
 		"a link to the file":         linkTo("rillkeep.db", os.Symlink),
@@ -26,6 +27,7 @@ func TestANameIsOneStoresByWhateverPathToTheFile(t *testing.T) {
 	} {
 		for _, there := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s, there first: %v", name, there), func(t *testing.T) {
+				t.Parallel()
 				root := t.TempDir()
 				dir, other := filepath.Join(root, "dir"), filepath.Join(root, "other")
 				if err := os.Mkdir(dir, 0o700); err != nil {

@@ -232,6 +232,7 @@ func (c *child) hear(tb testing.TB, until string, into *heard) {
 }
 
 func TestProcessesOfOneFile(t *testing.T) {
+	t.Parallel()
 	path := t.TempDir() + "/rillkeep.db"
 	s := open(t, path, sqlite.Config{})
 	names := []string{"n1", "n2", "n3"}

@@ -14,6 +14,7 @@ import (
 )
 
 func TestStoresOfOneFile(t *testing.T) {
+	t.Parallel()
 	storetest.RunShared(t, func(tb testing.TB) storetest.Database { return newShared(tb) })
 }
 
@@ -96,6 +97,7 @@ func (s *shared) refuse(change string) (allow func()) {
 }
 
 func TestAnOrphanThatCannotBeSealedCostsItselfAlone(t *testing.T) {
+	t.Parallel()
 	db := newShared(t)
 	s := db.Open(t)
 	db.exec(`
@@ -114,6 +116,7 @@ func TestAnOrphanThatCannotBeSealedCostsItselfAlone(t *testing.T) {
 }
 
 func TestAStreamThatCannotBeDeletedCostsNoOther(t *testing.T) {
+	t.Parallel()
 	db := newShared(t)
 	s := db.Open(t)
 	db.exec(`
@@ -169,6 +172,7 @@ func TestNewsAreWrittenWhereThereAreOthersAndForgotten(t *testing.T) {
 }
 
 func TestAWriteThatFindsTheFileLockedIsBusy(t *testing.T) {
+	t.Parallel()
 	db := newShared(t)
 	s := db.Open(t)
 	tx, err := db.db.Begin()

@@ -34,7 +34,8 @@ type writer struct {
 	done   chan struct{} // closed when the goroutine has ended
 	err    error         // of the closing; read after done
 
-	checked time.Time // when the log's size was looked at
+	checkAt time.Time     // when to look at the log's size
+	trimmed time.Duration // the pause before that
 }
 
 // job is one write.
@@ -217,25 +218,34 @@ func (w *writer) exec(sql string) error {
 // and begins it anew only at a moment when nobody reads it: with readers in many
 // processes there may be none.
 const (
-	trimEvery = time.Second
-	trimPages = 4096 // of 4 KiB
-	trimTime  = 200  // ms that writers wait for those who read
+	trimEvery = 50 * time.Millisecond
+	trimPages = 4096            // of 4 KiB
+	trimTime  = 300             // ms that writers wait for those who read
+	trimPause = 2 * time.Second // at the longest, while somebody who reads for longer is waited for in vain
 )
 
 // trim begins the log anew where it has become long, holding up new writers until
 // those who read it have ended. What could not be done now is done later: it costs
 // space alone.
 func (w *writer) trim() {
-	if time.Since(w.checked) < trimEvery {
+	if time.Now().Before(w.checkAt) {
 		return
 	}
-	w.checked = time.Now()
-	var blocked, pages, copied int
-	look := w.conn.QueryRowContext(context.Background(), "PRAGMA wal_checkpoint(NOOP)")
-	if look.Scan(&blocked, &pages, &copied) != nil || pages < trimPages {
-		return
+	pause := trimEvery
+	if _, pages := w.checkpoint("NOOP"); pages >= trimPages {
+		_ = w.exec(fmt.Sprintf("PRAGMA busy_timeout = %d", trimTime))
+		if done, _ := w.checkpoint("RESTART"); !done {
+			pause = min(2*max(w.trimmed, trimEvery), trimPause)
+		}
+		_ = w.exec("PRAGMA busy_timeout = 0")
 	}
-	_ = w.exec(fmt.Sprintf("PRAGMA busy_timeout = %d", trimTime))
-	_ = w.exec("PRAGMA wal_checkpoint(RESTART)")
-	_ = w.exec("PRAGMA busy_timeout = 0")
+	w.trimmed, w.checkAt = pause, time.Now().Add(pause)
+}
+
+// checkpoint does one of a kind, and answers whether it was done and how long the
+// log is.
+func (w *writer) checkpoint(kind string) (done bool, pages int) {
+	var blocked, copied int
+	err := w.conn.QueryRowContext(context.Background(), "PRAGMA wal_checkpoint("+kind+")").Scan(&blocked, &pages, &copied)
+	return err == nil && blocked == 0, pages
 }
