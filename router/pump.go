@@ -169,8 +169,9 @@ func (p pump) finish(ctx context.Context, err error) {
 		last.Error = wire.FromError(err)
 	}
 	if errors.Is(err, plane.ErrClosed) { // by another, whose end this answers; its node may be gone before it can be asked
-		ending, _ := p.s.Close(ctx)
-		last.Ack = wire.Ack{Seq: ending.Seq, DurableSeq: ending.Seq, Status: ending.Status}
+		if ending, _ := p.s.Close(ctx); ending.Status.Ended() {
+			last.Ack = wire.Ack{Seq: ending.Seq, DurableSeq: ending.Seq, Status: ending.Status}
+		}
 	}
 	_ = p.line(last) // the producer is gone: nobody left to tell
 }

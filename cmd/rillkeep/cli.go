@@ -24,7 +24,8 @@ anywhere, at any time, and that survive their connections.
 
 Exit codes: 0 success (tail and push: the stream is complete), 1 failure, 2 usage,
 3 cancelled, 4 error, 5 interrupted, 6 not found, 7 not allowed, 130 stopped by a
-signal. A push that is stopped once its stream is open seals it, and exits with 5.`
+signal. A push that is stopped once its stream is open seals it, and exits with 5; a
+node that is stopped drains, and exits with 0.`
 
 // commands is the command line.
 type commands struct {

@@ -232,10 +232,8 @@ func TestPushIsDoneWithTheResponseThoughItsInputGoesOn(t *testing.T) {
 		if _, err := io.WriteString(push.in, sample(t, file)); err != nil {
 			t.Fatal(err)
 		}
-		wrote := time.Now()
-		code := push.ended(t)
-		if took := time.Since(wrote); code != 0 || took > 10*time.Second {
-			t.Errorf("%s: exit %d after %v", format, code, took)
+		if code := push.ended(t); code != 0 {
+			t.Errorf("%s: exit %d", format, code)
 		}
 		if want := fmt.Sprintf(`{"status":"complete","seq":%d,"durableSeq":%[1]d}`+"\n", len(text)); push.out.String() != want {
 			t.Errorf("%s: printed %s, want %s", format, push.out, want)

