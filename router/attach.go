@@ -59,18 +59,18 @@ func (r *Router) Attach(ctx context.Context, id string, from, epoch int64) (acto
 	if err != nil {
 		at = 0 // it is not hosted there, and the frame says so
 	}
-	return &attached{body: resp.Body, events: sse.NewReader(resp.Body, sse.Options{Limit: maxEvent})}, at, nil
+	return &relayed{body: resp.Body, events: sse.NewReader(resp.Body, sse.Options{Limit: maxEvent})}, at, nil
 }
 
-// attached are the frames of a stream that another node has. They end with the
+// relayed are the frames of a stream that another node has. They end with the
 // context of their attach.
-type attached struct {
+type relayed struct {
 	body   io.ReadCloser
 	events *sse.Reader
 }
 
 // Next implements actor.Source.
-func (a *attached) Next(context.Context) (plane.Frame, error) {
+func (a *relayed) Next(context.Context) (plane.Frame, error) {
 	e, err := a.events.Next()
 	if err != nil {
 		return plane.Frame{}, err
@@ -86,4 +86,4 @@ func (a *attached) Next(context.Context) (plane.Frame, error) {
 }
 
 // Close implements actor.Source.
-func (a *attached) Close() error { return a.body.Close() }
+func (a *relayed) Close() error { return a.body.Close() }
