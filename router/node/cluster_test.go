@@ -3,6 +3,7 @@ package node_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"strings"
 	"sync"
@@ -34,6 +35,9 @@ func openCluster(tb testing.TB, size int, cfg node.Config) []*running {
 func joinCluster(tb testing.TB, name string, cfg node.Config) *running {
 	tb.Helper()
 	cfg.Name = name
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.NewTextHandler(tb.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
+	}
 	cfg.Cluster = &node.Cluster{
 		Secrets: []string{clusterSecret}, GossipListen: "127.0.0.1:0", PeerListen: "127.0.0.1:0",
 	}
