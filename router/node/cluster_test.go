@@ -132,7 +132,7 @@ func TestReadersOfEveryNodeSeeTheText(t *testing.T) {
 	results := make(chan got)
 	var readers int
 	for _, n := range nodes {
-		for _, query := range []string{"from=0", "from=0&plane=live", "from=0&plane=durable", "from=3"} {
+		for _, query := range []string{"from=0", "from=0&plane=durable", "from=3"} {
 			readers++
 			go func() {
 				text, _ := n.text(id, query)
@@ -155,6 +155,24 @@ func TestReadersOfEveryNodeSeeTheText(t *testing.T) {
 		if g.text != wanted {
 			t.Errorf("%s: %d bytes, want %d", g.who, len(g.text), len(wanted))
 		}
+	}
+}
+
+func TestTheLivePlaneOfAnotherNodeIsTheSame(t *testing.T) {
+	t.Parallel()
+	nodes := openCluster(t, 2, node.Config{})
+	nodes[0].open("m1")
+	hosting, others := host(t, nodes, "m1")
+	read := make(chan string)
+	go func() {
+		text, _ := others[0].text("m1", "plane=live&from=0")
+		read <- text
+	}()
+	pos := hosting.push("m1", 0, "Grüße, ")
+	others[0].push("m1", pos, "日本語 und 😀")
+	hosting.seal("m1")
+	if text := <-read; text != "Grüße, 日本語 und 😀" {
+		t.Errorf("read %q", text)
 	}
 }
 
