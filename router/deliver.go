@@ -44,12 +44,16 @@ const (
 // connection can be had, it goes on without the request, which needs a fraction
 // of the memory of the HTTP server's; else in the request's goroutine.
 func (r *Router) deliver(c echo.Context, from source) error {
+	ping := r.limits.Ping
+	if isFromNode(c) {
+		ping = min(ping, innerPing)
+	}
 	if !r.cfg.Metrics.admitReader(r.limits.Readers) {
 		from.Close()
 		return wire.Detail(wire.ErrUnavailable, "the node has as many readers as it may")
 	}
 	d := &delivery{
-		router: r, id: streamID(c), grant: c.Get(grantKey).(auth.Grant), from: from,
+		router: r, id: streamID(c), grant: c.Get(grantKey).(auth.Grant), from: from, ping: ping,
 		signal: make(chan struct{}, 1),
 	}
 	c.Response().Committed = true // what follows is not echo's to answer
@@ -80,6 +84,7 @@ type delivery struct {
 	id     string
 	grant  auth.Grant
 	from   source
+	ping   time.Duration // between comment lines
 	to     connection
 	prompt prompt // to, if a crew can write to it
 	done   func() // called at the end; may be nil
@@ -105,8 +110,8 @@ func (d *delivery) begin() {
 	// Readers of a node that died should not all come back at once.
 	d.rest = sse.Retry(minRetry + rand.IntN(minRetry))
 	d.more = now
-	d.pingAt, d.checkAt = time.Now().Add(limits.Ping), time.Now().Add(limits.Recheck)
-	d.timer = time.AfterFunc(min(limits.Ping, limits.Recheck), d.tick)
+	d.pingAt, d.checkAt = time.Now().Add(d.ping), time.Now().Add(limits.Recheck)
+	d.timer = time.AfterFunc(min(d.ping, limits.Recheck), d.tick)
 	d.forget = context.AfterFunc(d.router.stop, func() {
 		d.interrupt(reasonStop)
 		time.AfterFunc(stopGrace, d.to.cut)
@@ -249,7 +254,7 @@ func (d *delivery) attend(to sender) (reason string, err error) {
 	}
 	if !at.Before(d.pingAt) {
 		err = to.send([][]byte{sse.Ping})
-		d.pingAt = at.Add(limits.Ping)
+		d.pingAt = at.Add(d.ping)
 	}
 	d.timer.Reset(max(0, min(time.Until(d.pingAt), time.Until(d.checkAt))))
 	return "", err
