@@ -17,6 +17,9 @@ const DefaultPort = 7946
 // MinSecret is how many bytes a cluster secret has at least.
 const MinSecret = 16
 
+// Transport carries gossip in place of sockets.
+type Transport = memberlist.Transport
+
 // Config says who a node is and how it finds the others. The fields that are
 // required say so; the rest has defaults.
 type Config struct {
@@ -51,8 +54,8 @@ type Config struct {
 	SettleDelay    time.Duration // for how long changes are gathered into one view, unless a member is gone; 0 means 150 ms
 	LeaveLinger    time.Duration // for how long a node that left still answers probes; 0 means 1 s
 
-	Transport memberlist.Transport // carries gossip instead of sockets at Bind; closed with the ring, and when Open fails
-	Log       *slog.Logger         // nil means slog.Default()
+	Transport Transport    // carries gossip instead of sockets at Bind; closed with the ring, and when Open fails
+	Log       *slog.Logger // nil means slog.Default()
 }
 
 func (c Config) withDefaults() Config {

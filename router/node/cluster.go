@@ -13,8 +13,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/hashicorp/memberlist"
-
 	"rillkeep.dev/rillkeep/actor"
 	"rillkeep.dev/rillkeep/plane"
 	"rillkeep.dev/rillkeep/ring"
@@ -54,7 +52,7 @@ type Cluster struct {
 	TLS *peer.TLS
 
 	// For tests: in place of sockets.
-	Transport memberlist.Transport
+	Transport ring.Transport
 	Listener  net.Listener
 	Dial      func(ctx context.Context, addr string) (net.Conn, error)
 	Gossip    ring.Config // its times only
