@@ -81,5 +81,5 @@ func run(ctx context.Context, l load.Load, kind string) (r load.Result, err erro
 		}
 	}()
 	stream := server.URL + "/v1/streams/load"
-	return l.Run(ctx, load.Stream{Producer: stream, Reader: stream, Servers: []int{server.PID}})
+	return l.Run(ctx, []load.Stream{{Producer: stream, Reader: stream}}, []int{server.PID})
 }

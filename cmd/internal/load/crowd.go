@@ -27,11 +27,13 @@ type crowd struct {
 	delays    []time.Duration
 }
 
-func join(ctx context.Context, stream string, readers int) (*crowd, error) {
+// join connects so many readers to each of the streams.
+func join(ctx context.Context, streams []Stream, each int) (*crowd, error) {
 	var c crowd
-	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: readers}}
-	for i := range readers {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, stream+"?from=0", nil)
+	all := each * len(streams)
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: all}}
+	for i := range all {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, streams[i/each].Reader+"?from=0", nil)
 		if err != nil {
 			return nil, err
 		}
@@ -43,7 +45,7 @@ func join(ctx context.Context, stream string, readers int) (*crowd, error) {
 		if resp.StatusCode != http.StatusOK {
 			return nil, fmt.Errorf("reader: %s", resp.Status)
 		}
-		keep := i%max(1, readers/sampled) == 0
+		keep := i%max(1, all/sampled) == 0
 		c.wait.Go(func() { defer resp.Body.Close(); c.read(resp.Body, keep) })
 	}
 	return &c, nil
