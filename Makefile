@@ -3,7 +3,7 @@
 GO ?= go
 STATICCHECK = $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: run build test lint bench bench-store fuzz clean
+.PHONY: run build test lint bench bench-store bench-cluster fuzz clean
 
 run: build ## start three nodes behind 127.0.0.1:8080, with their store in ./data
 	./bin/rillkeep dev
@@ -30,6 +30,10 @@ bench-store: ## checkpoints in PostgreSQL; the last line is ours ÷ the obvious 
 	$(GO) run ./cmd/checkpoints -product
 	$(GO) run ./cmd/checkpoints -seal -rounds 1
 	$(GO) run ./cmd/checkpoints
+
+bench-cluster: ## a stream read through another node; the last line is that ÷ read where it is
+	$(GO) test -run '^$$' -bench 'Owner|NewTable/members=50' -benchmem ./ring
+	$(GO) run ./cmd/relay
 
 FUZZTIME ?= 30s
 fuzz: ## each fuzz target for FUZZTIME

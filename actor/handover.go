@@ -103,3 +103,22 @@ func (y *System) putBack(ctx context.Context, id string) error {
 	_, err := plane.PutBack(ctx, y.cfg.Plane, id, y.cfg.Node)
 	return err
 }
+
+// Await is Stream for who may wait a moment, no longer than Config.JoinWait, while it
+// is being decided whether the stream is opened or adopted here.
+func (y *System) Await(ctx context.Context, id string) (*plane.Stream, bool) {
+	y.mu.Lock()
+	a := y.active[id]
+	y.mu.Unlock()
+	if a == nil {
+		return nil, false
+	}
+	limit := time.NewTimer(y.cfg.JoinWait)
+	defer limit.Stop()
+	select {
+	case <-a.decided:
+	case <-limit.C:
+	case <-ctx.Done():
+	}
+	return y.Stream(id)
+}

@@ -65,6 +65,19 @@ func (y *System) link(access Access) *link {
 	return l
 }
 
+// behind returns what a reader waits for who has more of the text than the mirror:
+// the source has yet to send it. Who it was attached for was limited by the source
+// itself. y.mu is held, and the link is ready.
+func (l *link) behind(access Access) <-chan struct{} {
+	if l.mirror == nil || access.From <= l.from && access.Epoch == l.epoch || access.From > plane.MaxOffset {
+		return nil
+	}
+	if epoch := l.mirror.Epoch(); access.Epoch != 0 && epoch != 0 && access.Epoch != epoch {
+		return nil
+	}
+	return l.mirror.Behind(access.From)
+}
+
 // join is a reader's joining of the mirror. y.mu is held, and the link is ready.
 func (l *link) join(access Access) *plane.Cursor {
 	if l.mirror == nil {
@@ -81,10 +94,28 @@ func (l *link) join(access Access) *plane.Cursor {
 	return l.mirror.Join(from)
 }
 
-// take is the joining of a reader that waited until the link was ready.
-func (l *link) take(access Access) *plane.Cursor {
-	l.system.mu.Lock()
-	defer l.system.mu.Unlock()
+// take is the joining of a reader that waited until the link was ready. While the
+// mirror is behind the reader it waits on, no longer than limit: then what the reader
+// has is lost.
+func (l *link) take(ctx context.Context, limit <-chan time.Time, access Access) *plane.Cursor {
+	y := l.system
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	for waits := true; waits; {
+		more := l.behind(access)
+		if more == nil {
+			break
+		}
+		y.mu.Unlock()
+		select {
+		case <-more:
+		case <-limit:
+			waits = false
+		case <-ctx.Done():
+			waits = false
+		}
+		y.mu.Lock()
+	}
 	c := l.join(access)
 	l.left()
 	return c

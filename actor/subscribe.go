@@ -84,7 +84,7 @@ func (y *System) place(ctx context.Context, limit <-chan time.Time, access Acces
 	y.mu.Unlock()
 	select {
 	case <-l.ready:
-		return l.take(access), nil
+		return l.take(ctx, limit, access), nil
 	case <-moot:
 		l.leave()
 		return nil, nil
@@ -122,6 +122,9 @@ func (y *System) Rejoin(access Access) (c *plane.Cursor, later <-chan struct{}) 
 		return nil, l.ready
 	case l.mirror == nil:
 		return nil, nil
+	}
+	if more := l.behind(access); more != nil {
+		return nil, more
 	}
 	return l.join(access), nil
 }

@@ -73,6 +73,17 @@ func (m *Mirror) Readers() int {
 	return m.readers
 }
 
+// Behind returns, for a reader that has more of the text than the mirror by now, what
+// is closed when the mirror has changed; nil if it is not behind, or gets no further.
+func (m *Mirror) Behind(from int64) <-chan struct{} {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.end != nil || from <= m.text.end() {
+		return nil
+	}
+	return m.wait()
+}
+
 // Feed takes the source's next frame, by the rules of [Conform]. With an error it
 // has ended with stale.
 func (m *Mirror) Feed(f Frame) error {

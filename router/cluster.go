@@ -43,9 +43,13 @@ type heldBy struct{ member string }
 func (h *heldBy) Error() string { return plane.ErrHeld.Error() + " (" + h.member + ")" }
 func (h *heldBy) Unwrap() error { return plane.ErrHeld }
 
-// held is why a stream that is streaming by its row can't be served here.
-func held(token string) error {
-	if member := memberOf(token); member != "" {
+// held is why a stream that is streaming by its row can't be served here. One that
+// is on its way to another node is nobody's for a moment.
+func held(row plane.Row) error {
+	if row.Disowned() {
+		return &plane.OffsetError{Kind: plane.ErrMoved, Want: row.Seq}
+	}
+	if member := memberOf(row.Token); member != "" {
 		return &heldBy{member}
 	}
 	return plane.ErrHeld
@@ -74,7 +78,7 @@ func (r *Router) host(row store.Stream) (member string, ok bool) {
 	if r.cfg.Cluster == nil || row.Status != plane.StatusStreaming {
 		return "", false
 	}
-	return r.elsewhere(held(row.Token))
+	return r.elsewhere(held(row.Row))
 }
 
 // How long, and how many, a node remembers where streams are.

@@ -54,8 +54,9 @@ func (r *Router) follow(id string, at sse.Position) (*durableSource, error) {
 	return d, nil
 }
 
-// goOn returns a source for a reader that has an open frame. It gets another
-// only if it is ahead of the durable text: it rewinds.
+// goOn returns a source for a reader that has an open frame. It gets another, and
+// rewinds, only if it has seen what is lost; if it is just ahead of the durable text
+// that is waited for.
 func (r *Router) goOn(id string, at sse.Position) *durableSource {
 	d := &durableSource{router: r, id: id, at: at, watch: r.watches.add(id)}
 	d.ctx, d.cancel = context.WithCancel(r.stop)
@@ -156,6 +157,12 @@ func (d *durableSource) first(page store.Page) bool {
 	if d.at.Epoch != 0 && d.at.Epoch < page.Epoch && page.From > 0 {
 		// What the reader has is another epoch's; this one began with nothing.
 		d.at, d.open = sse.Position{Epoch: page.Epoch}, true
+		return false
+	}
+	if !d.open && page.From < d.at.Offset && page.Epoch == d.at.Epoch && page.Status == plane.StatusStreaming {
+		// What the reader has beyond is on its way into the store, or is lost: then an end
+		// or a later epoch says so.
+		d.pause()
 		return false
 	}
 	if d.open || page.From < d.at.Offset {

@@ -116,7 +116,7 @@ func (r *Router) route(c echo.Context, next echo.HandlerFunc, send func(member s
 	return r.passOn(c, resp)
 }
 
-// isHere reports whether a stream is live, lingering or being opened here.
+// isHere reports whether a stream is live or lingering here.
 func (r *Router) isHere(id string) bool {
 	_, ok := r.cfg.Actors.Stream(id)
 	return ok

@@ -84,7 +84,7 @@ func opened(s *plane.Stream) wire.Opened {
 // resume answers an open of a stream that is there: where its producer goes on,
 // or how it ended. It answers plane.ErrNotFound for one that is yet to be opened.
 func (r *Router) resume(ctx context.Context, id string) (wire.Opened, error) {
-	if s, ok := r.cfg.Actors.Stream(id); ok {
+	if s, ok := r.cfg.Actors.Await(ctx, id); ok {
 		return opened(s), nil
 	}
 	row, err := r.rows.Get(ctx, id)
@@ -94,7 +94,7 @@ func (r *Router) resume(ctx context.Context, id string) (wire.Opened, error) {
 	case row.Status.Ended():
 		return wire.Opened{StreamID: id, Seq: row.Seq, DurableSeq: row.Seq, Epoch: row.Epoch, Status: row.Status}, nil
 	case row.Status == plane.StatusStreaming:
-		return wire.Opened{}, held(row.Token)
+		return wire.Opened{}, held(row.Row)
 	default:
 		return wire.Opened{}, plane.ErrNotFound
 	}
@@ -103,7 +103,7 @@ func (r *Router) resume(ctx context.Context, id string) (wire.Opened, error) {
 // live returns the stream that is live or lingering here, or why there is none.
 func (r *Router) live(c echo.Context) (*plane.Stream, error) {
 	id := streamID(c)
-	if s, ok := r.cfg.Actors.Stream(id); ok {
+	if s, ok := r.cfg.Actors.Await(c.Request().Context(), id); ok {
 		return s, nil
 	}
 	row, err := r.rows.Get(c.Request().Context(), id)
@@ -113,7 +113,10 @@ func (r *Router) live(c echo.Context) (*plane.Stream, error) {
 	case row.Status.Ended():
 		return nil, wire.Detail(plane.ErrClosed, "the stream has ended: %s", row.Status)
 	case row.Status == plane.StatusStreaming:
-		return nil, held(row.Token)
+		if s, ok := r.cfg.Actors.Await(c.Request().Context(), id); ok { // adopted here meanwhile
+			return s, nil
+		}
+		return nil, held(row.Row)
 	default:
 		return nil, wire.Detail(plane.ErrNotFound, "the stream has not been opened yet")
 	}
@@ -214,7 +217,7 @@ func (r *Router) cancel(c echo.Context) error {
 // cancelAt tells the member that has a stream of its cancel, which the row has: that
 // is faster than any feed.
 func (r *Router) cancelAt(c echo.Context, row plane.Row) {
-	member, ok := r.elsewhere(held(row.Token))
+	member, ok := r.elsewhere(held(row))
 	if !ok {
 		return
 	}

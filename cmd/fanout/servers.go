@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -9,8 +8,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
-	"strings"
 	"sync"
 	"time"
 
@@ -118,44 +115,4 @@ func (h *floorHub) read(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-}
-
-// child is a server in a process of its own.
-type child struct {
-	cmd   *exec.Cmd
-	stdin io.Closer
-	url   string
-}
-
-// start runs a server of this kind. stop ends it.
-func start(ctx context.Context, kind string) (*child, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, fmt.Errorf("find own program: %w", err)
-	}
-	cmd := exec.CommandContext(ctx, self, "serve", kind)
-	cmd.Stderr = os.Stderr
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		return nil, err
-	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start server: %w", err)
-	}
-	c := &child{cmd: cmd, stdin: stdin}
-	line, err := bufio.NewReader(stdout).ReadString('\n')
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("server did not start: %w", err), c.stop())
-	}
-	c.url = strings.TrimSpace(line)
-	return c, nil
-}
-
-func (c *child) stop() error {
-	_ = c.stdin.Close()
-	return c.cmd.Wait()
 }
