@@ -91,7 +91,7 @@ func (p *producer) append(ctx context.Context, pos *int64, to int64) error {
 
 // insist does something until it succeeds, or is refused for good.
 func (p *producer) insist(ctx context.Context, do func() error) bool {
-	for {
+	for tries := 1; ; tries++ {
 		err := do()
 		switch {
 		case err == nil:
@@ -104,8 +104,8 @@ func (p *producer) insist(ctx context.Context, do func() error) bool {
 			p.refused = err
 			return false
 		}
-		if said, ok := errors.AsType[*wire.Error](err); !ok || said.Status == 0 {
-			p.caller.turn() // no answer: another node is asked
+		if _, said := errors.AsType[*wire.Error](err); !said || tries%10 == 0 {
+			p.caller.turn() // it does not answer, or not as one would like
 		}
 		sleep(ctx, 100*time.Millisecond)
 	}

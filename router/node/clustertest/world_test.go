@@ -45,7 +45,7 @@ func inBubble(t *testing.T, seed uint64, test func(w *world)) {
 		w := &world{
 			t: t, rng: rand.New(rand.NewPCG(seed, 1)), began: time.Now(), judge: newJudge(t),
 			net: ringtest.New(ringtest.Options{Latency: time.Millisecond, Jitter: time.Millisecond, Seed: seed}),
-			log: &log{began: time.Now()},
+			log: &log{began: time.Now(), requests: make(map[string][]request)},
 		}
 		w.ctx, w.end = context.WithCancel(context.Background())
 		w.db = storetest.NewSharedMemory(w.judge.watch)
@@ -200,7 +200,7 @@ type log struct {
 
 	mu       sync.Mutex // guards below
 	lines    []string
-	requests []request
+	requests map[string][]request // by stream
 }
 
 // request is one that a node has served.
@@ -215,15 +215,12 @@ func (l *log) tail(n int) string {
 	return strings.Join(l.lines[max(0, len(l.lines)-n):], "")
 }
 
-// served are the requests of a stream that nodes have served, and forgets them.
+// served are the requests of a stream that nodes have served since it was last asked.
 func (l *log) served(id string) (of []request) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, r := range l.requests {
-		if r.id == id {
-			of = append(of, r)
-		}
-	}
+	of = l.requests[id]
+	delete(l.requests, id)
 	return of
 }
 
@@ -261,7 +258,7 @@ func (h *handler) Handle(_ context.Context, r slog.Record) error {
 	h.log.mu.Lock()
 	defer h.log.mu.Unlock()
 	if r.Message == "request" {
-		h.log.requests = append(h.log.requests, req)
+		h.log.requests[req.id] = append(h.log.requests[req.id], req)
 	}
 	if r.Level > slog.LevelDebug {
 		h.log.lines = append(h.log.lines, line.String())
