@@ -17,6 +17,7 @@ import (
 	"rillkeep.dev/rillkeep/ring"
 	"rillkeep.dev/rillkeep/router"
 	"rillkeep.dev/rillkeep/router/auth"
+	"rillkeep.dev/rillkeep/store"
 	"rillkeep.dev/rillkeep/store/postgres/mapped"
 )
 
@@ -74,6 +75,13 @@ type Config struct {
 	// streams; nil for a node that serves its own alone.
 	Cluster *Cluster
 
+	// For tests and simulations: Listener in place of a socket at Listen, and Store in
+	// place of Database and Data. What several nodes share is a Store for each that is a
+	// store.Named and a store.Shared as well. Both are closed with the node. Who can
+	// reach the Listener is for who gives it to decide.
+	Listener net.Listener
+	Store    store.Store
+
 	Policy plane.Policy
 	Linger time.Duration // of ended streams in memory; 0 means actor.DefaultLinger
 	Limits router.Limits
@@ -83,7 +91,7 @@ type Config struct {
 // check refuses what can be known to be wrong before anything is asked of the
 // network, the disk or a database, which may take for ever to answer.
 func (cfg Config) check() error {
-	if err := auth.CheckListen(cfg.Listen, cfg.Keys != nil); err != nil {
+	if err := auth.CheckListen(cfg.Listen, cfg.Keys != nil); err != nil && cfg.Listener == nil {
 		return fmt.Errorf("%w: Listen: %w", plane.ErrConfig, err)
 	}
 	for _, check := range []func() string{cfg.checkPlaces, cfg.checkTables, cfg.checkValues, cfg.checkCluster} {
@@ -104,6 +112,15 @@ func (cfg Config) check() error {
 
 // checkPlaces answers what is wrong with where the node and its store are.
 func (cfg Config) checkPlaces() string {
+	if cfg.Listener != nil && cfg.Listen != "" {
+		return "Listen beside a Listener has no effect"
+	}
+	if cfg.Store != nil && (cfg.Database != "" || cfg.Data != "" || cfg.Tables != (mapped.Tables{})) {
+		return "Database, Data and Tables beside a Store have no effect"
+	}
+	if cfg.Listener != nil {
+		cfg.Listen = DefaultListen
+	}
 	_, port, err := net.SplitHostPort(cfg.Listen)
 	number, named := strconv.Atoi(port)
 	switch {
@@ -194,7 +211,7 @@ func (cfg Config) name(addr net.Addr) string {
 	switch {
 	case cfg.Name != "":
 		return cfg.Name
-	case cfg.Database == "":
+	case cfg.Database == "" && cfg.Store == nil:
 		return embedded
 	}
 	host, err := os.Hostname()

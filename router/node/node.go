@@ -61,16 +61,20 @@ type Node struct {
 // keys. While the database can't be reached it goes on
 // trying until ctx ends, logs why, and answers requests that it is not ready.
 func Open(ctx context.Context, cfg Config) (_ *Node, err error) {
-	cfg.Listen = cmp.Or(cfg.Listen, DefaultListen)
+	if cfg.Listener == nil {
+		cfg.Listen = cmp.Or(cfg.Listen, DefaultListen)
+	}
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", cfg.Listen)
-	if err != nil {
-		return nil, fmt.Errorf("listen: %w", err)
+	listener := cfg.Listener
+	if listener == nil {
+		if listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", cfg.Listen); err != nil {
+			return nil, fmt.Errorf("listen: %w", err)
+		}
 	}
 	n := &Node{log: cfg.Logger, addr: listener.Addr(), failed: make(chan struct{})}
 	n.base, n.stop = context.WithCancel(context.Background())

@@ -35,6 +35,9 @@ const embedded = "embedded"
 // mended by others than this node, which waits until it is or ctx ends: one that
 // gave up would only be started again.
 func (n *Node) reachStore(ctx context.Context, cfg Config) (store.Store, error) {
+	if cfg.Store != nil {
+		return cfg.Store, nil
+	}
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
 		s, err := openStore(ctx, cfg)
 		switch {

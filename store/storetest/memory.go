@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -30,10 +31,15 @@ type Memory struct {
 	// RejectNUL makes a write whose text holds NUL fail, as Postgres does.
 	RejectNUL bool
 
+	// Watch, if set, is told of each change of a row as it takes effect. It is called
+	// under the store's lock, and must not call the store.
+	Watch func(Change)
+
 	underWay rows.Calls
 
 	mu     sync.Mutex // guards below
 	rows   map[string]*Row
+	past   int64 // highest epoch of a row that was deleted for its age
 	chunks map[string][]plane.Chunk
 	faults faults
 	calls  []Call
@@ -69,16 +75,43 @@ type Row struct {
 	Ended    time.Time
 }
 
+// Change is what became of a row.
+type Change struct {
+	Kind          string // open, append, seal, cancel, disown, adopt, interrupt, sweep or edit
+	ID            string
+	By            string // the owner token of who wrote, or without its epoch if it asked for one; "" if it has none
+	Before, After Row
+}
+
+// note takes down a change of a row that is about to be made; what it answers is
+// called when it is. m.mu is held.
+func (m *Memory) note(kind, id, by string) (made func()) {
+	if m.Watch == nil {
+		return func() {}
+	}
+	before := m.whole(id)
+	return func() {
+		if after := m.whole(id); !reflect.DeepEqual(before, after) {
+			m.Watch(Change{Kind: kind, ID: id, By: by, Before: before, After: after})
+		}
+	}
+}
+
+// whole is a row with its chunks.
+func (m *Memory) whole(id string) (row Row) {
+	if r := m.rows[id]; r != nil {
+		row = *r
+	}
+	row.Chunks = slices.Clone(m.chunks[id])
+	return row
+}
+
 // Row answers a row; ok is false if there is none, but for chunk rows that may
 // be left of it.
 func (m *Memory) Row(id string) (row Row, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if r := m.rows[id]; r != nil {
-		row, ok = *r, true
-	}
-	row.Chunks = slices.Clone(m.chunks[id])
-	return row, ok
+	return m.whole(id), m.rows[id] != nil
 }
 
 // Edit changes a row and its chunks, and makes a pending one if there is none.
@@ -89,7 +122,12 @@ func (m *Memory) Edit(id string, edit func(*Row)) {
 }
 
 func (m *Memory) edit(id string, edit func(*Row)) {
-	row := Row{Status: plane.StatusPending, Created: time.Now(), Updated: time.Now()}
+	defer m.note("edit", id, "")()
+	m.change(id, edit)
+}
+
+func (m *Memory) change(id string, edit func(*Row)) {
+	row := Row{Status: plane.StatusPending, Epoch: m.past, Created: time.Now(), Updated: time.Now()}
 	if r := m.rows[id]; r != nil {
 		row = *r
 	}
@@ -160,8 +198,9 @@ func (m *Memory) claim(c plane.Claim) (plane.Row, error) {
 	if own || err != nil {
 		return row, err
 	}
+	defer m.note("open", c.ID, c.Node)()
 	if m.rows[c.ID] == nil {
-		m.edit(c.ID, func(*Row) {})
+		m.change(c.ID, func(*Row) {})
 	}
 	r := m.rows[c.ID]
 	r.Cancel = r.Cancel && !r.Status.Ended()
@@ -181,6 +220,7 @@ func (m *Memory) add(slice plane.Slice) (plane.Row, error) {
 	if err != nil {
 		return plane.Row{}, err
 	}
+	defer m.note("append", slice.ID, slice.Token)()
 	if m.owned(r, slice.Token) && !r.NullSeq && r.Seq == slice.From && slice.Text != "" {
 		m.chunks[slice.ID] = append(m.chunks[slice.ID], plane.Chunk{Seq: slice.Seq, Text: slice.Text})
 		r.Seq, r.Updated = slice.Seq, time.Now()
@@ -197,6 +237,7 @@ func (m *Memory) seal(seal plane.Seal) (plane.Row, error) {
 		}
 		return m.row(r), nil
 	}
+	defer m.note("seal", seal.ID, seal.Token)()
 	below, end, hole := rows.Whole(m.pieces(seal.ID, r), seal.Base)
 	if hole != nil {
 		m.cut(seal.ID, r, below, end, hole)
@@ -243,16 +284,22 @@ func (m *Memory) interrupt(all, but string) (count int) {
 		if r.Status != plane.StatusStreaming || !strings.HasPrefix(r.Token, all) || strings.HasPrefix(r.Token, but) {
 			continue
 		}
-		body, end, hole := rows.Whole(m.pieces(id, r), r.Seq)
-		if hole == nil {
-			m.fold(id, r, plane.StatusInterrupted, body, r.Seq)
-			r.Error, r.HasError = "", false
-		} else {
-			m.cut(id, r, body, end, hole)
-		}
+		m.interruptOne("interrupt", id, r)
 		count++
 	}
 	return count
+}
+
+// interruptOne seals a row with the text that is durable.
+func (m *Memory) interruptOne(kind, id string, r *Row) {
+	defer m.note(kind, id, "")()
+	body, end, hole := rows.Whole(m.pieces(id, r), r.Seq)
+	if hole == nil {
+		m.fold(id, r, plane.StatusInterrupted, body, r.Seq)
+		r.Error, r.HasError = "", false
+	} else {
+		m.cut(id, r, body, end, hole)
+	}
 }
 
 func (m *Memory) list(q store.Query) []store.Stream {

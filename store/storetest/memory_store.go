@@ -64,6 +64,7 @@ func (m *Memory) Cancel(ctx context.Context, id string) (plane.Row, error) {
 			if err != nil {
 				return plane.Row{}, err
 			}
+			defer m.note("cancel", id, "")()
 			r.Cancel = r.Cancel || !r.Status.Ended()
 			return m.row(r), nil
 		})

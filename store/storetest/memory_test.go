@@ -18,6 +18,10 @@ func TestMemory(t *testing.T) {
 	storetest.Run(t, func(testing.TB) store.Store { return storetest.NewMemory() })
 }
 
+func TestSharedMemory(t *testing.T) {
+	storetest.RunShared(t, func(testing.TB) storetest.Database { return storetest.NewSharedMemory(nil) })
+}
+
 func TestMemoryOfRowsThatMustBeThere(t *testing.T) {
 	storetest.RunLacking(t, storetest.Lacks{Rows: true}, func(testing.TB) store.Store {
 		m := storetest.NewMemory()

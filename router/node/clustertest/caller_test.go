@@ -1,0 +1,81 @@
+package clustertest
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"rillkeep.dev/rillkeep/router/client"
+)
+
+// caller is somebody outside of the cluster, behind a load balancer: it speaks to one
+// node for as long as that can be reached, and then to another.
+type caller struct {
+	w      *world
+	client *client.Client
+	http   *http.Transport
+
+	mu  sync.Mutex // guards below
+	at  int        // whom it speaks to
+	all []*member
+}
+
+const (
+	dialTime = 500 * time.Millisecond
+	silence  = 7 * time.Second // of a server that pings every 2 s
+	callTime = 5 * time.Second
+)
+
+// caller makes one that speaks to the members from the given one on; alone, to no
+// other.
+func (w *world) caller(at int, alone bool, lost func(id string, why error)) *caller {
+	c := &caller{w: w, all: w.members}
+	if c.at = at; alone {
+		c.at, c.all = 0, w.members[at:at+1]
+	}
+	c.http = &http.Transport{DialContext: c.dial, DisableCompression: true}
+	var err error
+	c.client, err = client.New(client.Config{
+		Server: "http://localhost:8080", HTTP: &http.Client{Transport: c.http}, Timeout: callTime, Silence: silence,
+		Lost: func(id string, why error) {
+			if errors.Is(why, client.ErrUnreached) || why.Error() == "the server is silent" {
+				c.turn()
+			}
+			if lost != nil {
+				lost(id, why)
+			}
+		},
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return c
+}
+
+func (c *caller) dial(ctx context.Context, network, _ string) (net.Conn, error) {
+	for tries := 0; ; tries++ {
+		c.mu.Lock()
+		m := c.all[c.at%len(c.all)]
+		c.mu.Unlock()
+		dialing, cancel := context.WithTimeout(ctx, dialTime)
+		conn, err := c.w.outside.Dial(dialing, network, m.httpAddr())
+		cancel()
+		if err == nil || tries == len(c.all)-1 || ctx.Err() != nil {
+			return conn, err
+		}
+		c.turn()
+	}
+}
+
+// turn goes on to the next member.
+func (c *caller) turn() {
+	c.mu.Lock()
+	c.at++
+	c.mu.Unlock()
+	c.http.CloseIdleConnections()
+}
+
+func (c *caller) close() { c.http.CloseIdleConnections() }

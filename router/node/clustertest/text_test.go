@@ -1,0 +1,47 @@
+package clustertest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"unicode/utf16"
+
+	"rillkeep.dev/rillkeep/plane"
+)
+
+// script is what a producer says: known before, so that each piece that is seen
+// somewhere can be compared.
+type script struct {
+	deltas []string
+	units  []uint16
+}
+
+var words = []string{"Strom ", "überall ", "日本語 ", "😀👩‍🚀 ", "und ", "a ", "\n\n- **b**: ", "naïve ", "𝒳 "}
+
+// newScript makes a script of so many deltas, which are told apart by their numbers.
+func newScript(rng *rand.Rand, deltas int) *script {
+	s := new(script)
+	for i := range deltas {
+		delta := fmt.Sprintf("%d:", i)
+		for range rng.IntN(6) {
+			delta += words[rng.IntN(len(words))]
+		}
+		s.deltas = append(s.deltas, delta)
+		s.units = append(s.units, utf16.Encode([]rune(delta))...)
+	}
+	return s
+}
+
+// text is the script from one offset to another.
+func (s *script) text(from, to int64) string {
+	if from < 0 || from > to || to > s.len() {
+		return "text that nobody produced"
+	}
+	return string(utf16.Decode(s.units[from:to]))
+}
+
+func (s *script) len() int64 { return int64(len(s.units)) }
+
+// is reports whether text is what the script has from an offset on.
+func (s *script) is(from int64, text string) bool {
+	return s.text(from, from+plane.Units(text)) == text
+}
