@@ -122,7 +122,7 @@ func newStage(limits Limits) *stage {
 // reader starts one, and waits until it is at the tip.
 func (s *stage) reader(limit int) (*script, *wireEnd) {
 	from, to := &script{tip: s.tip, stream: s.stream}, &wireEnd{limit: limit}
-	d := &delivery{router: s.Router, from: from, to: to, prompt: to, signal: make(chan struct{}, 1), done: s.serving.leave}
+	d := &delivery{router: s.Router, from: from, to: to, prompt: to, ping: s.limits.Ping, signal: make(chan struct{}, 1), done: s.serving.leave}
 	s.readers = append(s.readers, d)
 	s.serving.also()
 	d.begin()

@@ -129,11 +129,11 @@ func TestAStreamWhoseTextIsGoneEndsOnceWhereItIs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			n := openNode(t, node.Config{Database: pgtest.URL(t), Policy: patient(), MaxText: 1})
+			n := openNode(t, node.Config{Database: pgtest.URL(t), Policy: patient(), MaxText: node.MinMaxText})
 			n.open("m1")
 			r := n.reads("m1", "")
 			pos := int64(0)
-			for i := range 6 {
+			for i := range 16 {
 				pos = n.push("m1", pos, stretch(1, int64(i)*10_000, int64(i+1)*10_000))
 				n.flush("m1")
 			}
