@@ -126,6 +126,9 @@ func (n *Node) joinCluster(ctx context.Context, cfg Config, name, incarnation st
 	g.Cluster, g.Secrets = id.Cluster, c.Secrets
 	g.Bind, g.Advertise = cmp.Or(c.GossipListen, DefaultGossipListen), c.Advertise
 	g.PeerAddr, g.HTTPAddr = reachable(listener.Addr()), reachable(n.addr)
+	if c.Advertise != "" { // for gossip and requests alike
+		g.PeerAddr = portOf(listener.Addr())
+	}
 	g.Seeds, g.Transport, g.Log = n.seeds(c), c.Transport, n.log
 	if m.ring, err = ring.Open(ctx, g); err != nil {
 		return fmt.Errorf("join cluster: %w", err)
@@ -182,6 +185,15 @@ func reachable(addr net.Addr) string {
 		host = ""
 	}
 	return net.JoinHostPort(host, port)
+}
+
+// portOf is an address whose host is the advertised one.
+func portOf(addr net.Addr) string {
+	_, port, err := net.SplitHostPort(addr.String())
+	if err != nil {
+		return addr.String()
+	}
+	return net.JoinHostPort("", port)
 }
 
 // version is the program's, as it was built.

@@ -35,7 +35,7 @@ const (
 // this node, so that producers and readers go on there. What finds no taker, or no
 // time, stays for the drain to seal.
 func (n *Node) handOver(ctx context.Context) {
-	if n.member == nil {
+	if n.member == nil || n.member.isAlone() {
 		return
 	}
 	if err := n.actors.Shut(ctx); err != nil {
@@ -81,6 +81,9 @@ func (n *Node) handOver(ctx context.Context) {
 	}
 	n.log.Info("handed over", "streams", moved, "left", left)
 }
+
+// isAlone reports whether there is no other member to hand anything to, or to tell.
+func (m *member) isAlone() bool { return len(m.ring.View().Members()) <= 1 }
 
 // live are the streams that are to be handed over.
 func (n *Node) live() []string {
@@ -155,7 +158,7 @@ func (m *member) adopt(ctx context.Context, to, id string) error {
 
 // leave takes the node out of the cluster.
 func (n *Node) leave(ctx context.Context) {
-	if n.member == nil {
+	if n.member == nil || n.member.isAlone() {
 		return
 	}
 	if err := n.member.ring.Leave(ctx); err != nil {

@@ -34,6 +34,7 @@ const (
 	headerBytes   = 32 << 10
 	endGrace      = 3 * time.Second // for readers to take the end of their streams
 	storeGrace    = 5 * time.Second // for the store's last calls to end, at most
+	leaveTime     = 3 * time.Second // to leave the cluster, after the last reader
 )
 
 // Node is a running node.
@@ -280,10 +281,14 @@ func (n *Node) close(ctx context.Context, endLease func(context.Context)) error 
 
 // readersTime is what readers have, at a drain, until their connections end.
 func (n *Node) readersTime(ctx context.Context) (context.Context, context.CancelFunc) {
-	if n.member == nil {
+	if n.member == nil || n.member.isAlone() {
 		return context.WithTimeout(ctx, endGrace)
 	}
-	return saving(ctx)
+	end, ok := ctx.Deadline()
+	if !ok {
+		return context.WithCancel(ctx)
+	}
+	return context.WithDeadline(ctx, end.Add(-min(leaveTime, time.Until(end)/2)))
 }
 
 // saving returns a context for what comes before the end of the last store calls:

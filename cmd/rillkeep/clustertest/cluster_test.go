@@ -135,6 +135,13 @@ func (n *node) is(member string) bool { return strings.HasPrefix(member, n.name+
 // load balancer that does not know which of them live.
 func (c *cluster) through(i int) *node { return c.nodes[i%len(c.nodes)] }
 
+// living is through for who knows which nodes live.
+func (c *cluster) living(i int) *node {
+	for ; isOver(c.through(i).run()); i++ {
+	}
+	return c.through(i)
+}
+
 // await waits until something is so.
 func (c *cluster) await(what string, is func() bool) {
 	c.Helper()

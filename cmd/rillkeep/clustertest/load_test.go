@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
-	"testing"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -30,17 +29,14 @@ type load struct {
 	ctx       context.Context
 }
 
-// load begins so many streams and readers, and returns when all have begun. names
-// begin the streams' ids; change says what is special about a producer.
-func (c *cluster) load(name string, streams, readers int, change func(*producer)) *load {
+// load begins so many streams, whose ids begin with name, and readers, and returns
+// when all have begun.
+func (c *cluster) load(name string, streams, readers int) *load {
 	c.Helper()
 	l := &load{cluster: c, enough: make(chan struct{})}
 	l.running, l.ctx = errgroup.WithContext(c.within(4 * patience))
 	for i := range streams {
 		p := &producer{c: c, text: newText(fmt.Sprintf("%s-%d", name, i), deltas), attempt: i, pause: deltaTime}
-		if change != nil {
-			change(p)
-		}
 		l.producers = append(l.producers, p)
 		l.begun.Add(1)
 		l.running.Go(func() error { return l.produce(p) })
@@ -86,6 +82,21 @@ func (l *load) produce(p *producer) error {
 	return p.close(l.ctx)
 }
 
+// steady checks that no stream went back, and none had to be claimed anew.
+func (l *load) steady() {
+	l.Helper()
+	for _, r := range l.readers {
+		if r.rewound > 0 {
+			l.Errorf("a reader of %s was taken back %d times", r.text.id, r.rewound)
+		}
+	}
+	for _, p := range l.producers {
+		if p.resumed > 0 {
+			l.Errorf("the producer of %s had to resume %d times", p.text.id, p.resumed)
+		}
+	}
+}
+
 // finish lets the producers come to an end, and waits for all.
 func (l *load) finish() {
 	l.Helper()
@@ -116,7 +127,7 @@ func (l *load) whole() {
 		if p.gone != nil {
 			continue
 		}
-		snap := l.through(i).snapshot(p.text.id)
+		snap := l.living(i).snapshot(p.text.id)
 		if want := p.text.slice(0, p.pos); snap.Status != "complete" || snap.Text != want {
 			l.Errorf("%s is %s with %d units of %d", p.text.id, snap.Status, snap.Seq, p.pos)
 		}
@@ -124,33 +135,6 @@ func (l *load) whole() {
 	for i, r := range l.readers {
 		if p := l.producers[i%len(l.producers)]; p.gone == nil && (r.end.status != "complete" || r.end.seq != p.pos) {
 			l.Errorf("a reader of %s has its end as %s at %d, want %d", p.text.id, r.end.status, r.end.seq, p.pos)
-		}
-	}
-}
-
-func TestARollingRestartLosesNothing(t *testing.T) {
-	c := open(t, 3)
-	l := c.load("chat", streams, readers, nil)
-	for _, n := range c.nodes {
-		took := n.stop()
-		t.Logf("%s drained in %v", n.name, took.Round(time.Millisecond))
-		if took > drain+10*time.Second {
-			t.Errorf("%s: the drain took %v", n.name, took)
-		}
-		n.start()
-		c.settle()
-	}
-	l.finish()
-	l.tell()
-	l.whole()
-	for _, r := range l.readers {
-		if r.rewound > 0 {
-			t.Errorf("a reader of %s was taken back %d times", r.text.id, r.rewound)
-		}
-	}
-	for _, p := range l.producers {
-		if p.resumed > 0 {
-			t.Errorf("the producer of %s had to resume %d times", p.text.id, p.resumed)
 		}
 	}
 }

@@ -19,7 +19,7 @@ type producer struct {
 	text    *text
 	attempt int           // which of the nodes it is led to
 	pause   time.Duration // between two deltas
-	once    bool          // it does not come back once its stream's node is gone
+	once    atomic.Bool   // it does not come back once its stream's node is gone
 
 	pos     int64
 	next    int          // delta
@@ -115,7 +115,7 @@ func (p *producer) insist(ctx context.Context, do func(*client.Client) error) er
 		if err == nil {
 			return nil
 		}
-		if p.once {
+		if p.once.Load() {
 			p.gone = err
 			return nil
 		}

@@ -24,11 +24,13 @@ type reader struct {
 	c       *cluster
 	text    *text
 	attempt int   // which of the nodes it is led to
+	only    *node // it comes back to, if to no other
 	pos     int64 // it has the text up to here
 
 	last     string        // event id
 	retry    time.Duration // until it comes back
 	at       atomic.Int64  // pos, for others
+	since    time.Time     // of its first open
 	opened   atomic.Bool   // it has had an open
 	returned int           // so often it came back
 	rewound  int           // so often it was taken back
@@ -68,10 +70,16 @@ func (r *reader) run(ctx context.Context) error {
 	return nil
 }
 
+func (r *reader) through() *node {
+	if r.only != nil {
+		return r.only
+	}
+	return r.c.through(r.attempt)
+}
+
 // connect reads one connection to its end. A connection that breaks is no error.
 func (r *reader) connect(ctx context.Context) error {
-	at, _ := r.c.through(r.attempt).place()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at+"/v1/streams/"+url.PathEscape(r.text.id)+"?from="+strconv.FormatInt(r.pos, 10), nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.through().url()+"/v1/streams/"+url.PathEscape(r.text.id)+"?from="+strconv.FormatInt(r.pos, 10), nil)
 	if err != nil {
 		return err
 	}
@@ -135,6 +143,9 @@ func (r *reader) take(data []byte) error {
 			r.rewound++
 		}
 		r.pos = f.From
+		if !r.opened.Load() {
+			r.since = time.Now()
+		}
 		r.opened.Store(true)
 	case "chunk":
 		end, err := r.text.check(f.From, f.Text)
@@ -164,10 +175,9 @@ func (r *reader) take(data []byte) error {
 // follow is run by the Go client, which keeps to one node while that is there.
 func (r *reader) follow(ctx context.Context) error {
 	for r.end.status == "" {
-		at, _ := r.c.through(r.attempt).place()
 		once, leave := context.WithCancel(ctx)
 		cl, err := client.New(client.Config{
-			Server: at, HTTP: r.c.reads,
+			Server: r.through().url(), HTTP: r.c.reads,
 			Lost: func(_ string, why error) {
 				if errors.Is(why, client.ErrUnreached) {
 					leave() // as one does whose node was taken out of service
