@@ -46,8 +46,9 @@ func (cmp comparison) run(ctx context.Context) (err error) {
 			return err
 		}
 		for _, way := range ways {
-			fmt.Printf("%v %-6s cpu=%v (owner %v + between %v) p50=%v p99=%v\n", s, way.name, last.cpu(way.name, total),
-				last.cpu(way.name, owner), last.cpu(way.name, between), last.p50(way.name), last.p99(way.name))
+			fmt.Printf("%v %-6s cpu=%v (owner %v + between %v) p50=%v p99=%v others=%.2f\n", s, way.name, last.cpu(way.name, total),
+				last.cpu(way.name, owner), last.cpu(way.name, between), last.p50(way.name), last.p99(way.name),
+				measure.Median(last[way.name], func(r load.Result) float64 { return r.Others }))
 		}
 	}
 	fmt.Println("cpu of the ratio: all that both nodes use, readers at the other one / readers at the owner")
