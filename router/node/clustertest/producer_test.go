@@ -44,6 +44,11 @@ func (w *world) produce(id string, at, deltas int, pause time.Duration) *produce
 	return p
 }
 
+// length is how long it takes to say it all.
+func (p *producer) length() time.Duration {
+	return time.Duration(len(p.script.deltas)) * p.pause * 11 / 10
+}
+
 func (p *producer) run(ctx context.Context) {
 	if !p.insist(ctx, func() error {
 		_, err := p.caller.client.Open(ctx, p.id, wire.Open{Resume: true})

@@ -3,6 +3,7 @@ package clustertest
 import (
 	"bytes"
 	"context"
+	"flag"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -62,9 +63,18 @@ func inBubble(t *testing.T, seed uint64, test func(w *world)) {
 	})
 }
 
+// others are seeds to run tests with in place of their own: from,to.
+var others = flag.String("seeds", "", "seeds `from,to` in place of the tests' own")
+
 // seeds runs a test once for each.
 func seeds(t *testing.T, seeds []uint64, test func(w *world)) {
 	t.Helper()
+	var from, to uint64
+	if n, _ := fmt.Sscanf(*others, "%d,%d", &from, &to); n == 2 {
+		for seeds = nil; from <= to; from++ {
+			seeds = append(seeds, from)
+		}
+	}
 	for _, seed := range seeds {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
@@ -103,14 +113,9 @@ const settling = 90 * time.Second
 // settle is the check of L, and of what is there in the end.
 func (w *world) settle() {
 	w.t.Helper()
-	w.until(settling, "producers end", func() bool {
-		for _, p := range w.producers {
-			if !isClosed(p.ended) {
-				return false
-			}
-		}
-		return true
-	})
+	for _, p := range w.producers {
+		w.until(settling+p.length(), "the producer of "+p.id+" ends", func() bool { return isClosed(p.ended) })
+	}
 	w.until(settling, "no row says streaming", func() bool {
 		for _, p := range w.producers {
 			if !w.judge.of(p.id).row.Status.Ended() {
