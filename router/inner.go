@@ -116,14 +116,21 @@ func (r *Router) attached(c echo.Context) error {
 	return r.deliver(c, cursor)
 }
 
-// adopt takes over a stream that another node gives up.
+// adopt takes over a stream that another node gives up. That its producer was here
+// before, and had it adopted, is as good.
 func (r *Router) adopt(c echo.Context) error {
-	s, err := r.cfg.Actors.Adopt(c.Request().Context(), streamID(c))
+	ctx, id := c.Request().Context(), streamID(c)
+	s, err := r.cfg.Actors.Adopt(ctx, id)
+	if errors.Is(err, plane.ErrOpenHere) {
+		if here, ok := r.cfg.Actors.Await(ctx, id); ok {
+			s, err = here, nil
+		}
+	}
 	if err != nil {
 		return err
 	}
-	r.log.LogAttrs(c.Request().Context(), slog.LevelInfo, "stream adopted",
-		slog.String("streamId", s.ID()), slog.Int64("epoch", s.Epoch()), slog.String("from", c.Get(nodeKey).(string)))
+	r.log.LogAttrs(ctx, slog.LevelInfo, "stream adopted",
+		slog.String("streamId", id), slog.Int64("epoch", s.Epoch()), slog.String("from", c.Get(nodeKey).(string)))
 	return c.JSON(http.StatusOK, opened(s))
 }
 

@@ -94,10 +94,31 @@ func (r *Router) resume(ctx context.Context, id string) (wire.Opened, error) {
 	case row.Status.Ended():
 		return wire.Opened{StreamID: id, Seq: row.Seq, DurableSeq: row.Seq, Epoch: row.Epoch, Status: row.Status}, nil
 	case row.Status == plane.StatusStreaming:
-		return wire.Opened{}, held(row.Row)
+		s, err := r.takeUp(ctx, row)
+		if err != nil {
+			return wire.Opened{}, err
+		}
+		return opened(s), nil
 	default:
 		return wire.Opened{}, plane.ErrNotFound
 	}
+}
+
+// takeUp answers a stream that is streaming by its row and was not here: one that
+// its owner gave up is adopted, whoever was to do that (L), and one that was adopted
+// meanwhile is here now. Else it says who has it.
+func (r *Router) takeUp(ctx context.Context, row store.Stream) (*plane.Stream, error) {
+	if row.Disowned() && r.cfg.Cluster != nil {
+		s, err := r.cfg.Actors.Adopt(ctx, row.ID)
+		if err == nil {
+			r.log.LogAttrs(ctx, slog.LevelInfo, "stream adopted", slog.String("streamId", row.ID), slog.Int64("epoch", s.Epoch()))
+			return s, nil
+		}
+	}
+	if s, ok := r.cfg.Actors.Await(ctx, row.ID); ok {
+		return s, nil
+	}
+	return nil, held(row.Row)
 }
 
 // live returns the stream that is live or lingering here, or why there is none.
@@ -113,10 +134,7 @@ func (r *Router) live(c echo.Context) (*plane.Stream, error) {
 	case row.Status.Ended():
 		return nil, wire.Detail(plane.ErrClosed, "the stream has ended: %s", row.Status)
 	case row.Status == plane.StatusStreaming:
-		if s, ok := r.cfg.Actors.Await(c.Request().Context(), id); ok { // adopted here meanwhile
-			return s, nil
-		}
-		return nil, held(row.Row)
+		return r.takeUp(c.Request().Context(), row)
 	default:
 		return nil, wire.Detail(plane.ErrNotFound, "the stream has not been opened yet")
 	}

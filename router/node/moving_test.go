@@ -1,6 +1,7 @@
 package node_test
 
 import (
+	"fmt"
 	"net/http"
 	"testing"
 
@@ -27,6 +28,35 @@ func TestAStreamOnItsWayToAnotherNodeIsToBeTriedAgain(t *testing.T) {
 		e := decode[wire.ErrorBody](t, a).Error
 		if a.status != http.StatusServiceUnavailable || e.Code != "moved" || e.Want == nil || *e.Want != 5 || a.header.Get("Retry-After") == "" {
 			t.Errorf("%s: %d %s", call.route, a.status, a.body)
+		}
+	}
+}
+
+// The node that hands a stream over may die before another has adopted it: who takes
+// it up then is whoever its producer asks.
+func TestAStreamThatNobodyAdoptedIsTakenUpForItsProducer(t *testing.T) {
+	t.Parallel()
+	nodes := openCluster(t, 2, node.Config{})
+	for i, call := range []struct{ route, body string }{
+		{"/append?from=5", `{"text":"x"}`}, {"/flush", ""}, {"", `{"resume":true}`},
+	} {
+		id := fmt.Sprint("m", i)
+		nodes[0].open(id)
+		hosting, _ := host(t, nodes, id)
+		hosting.push(id, 0, "along")
+		hosting.flush(id)
+		hosting.sql(`UPDATE rillkeep.streams SET host = '/1/1' WHERE id = '` + id + `'`)
+		hosting.push(id, 5, "x") // its owner learns by the next write that it has it no more
+		_, _ = hosting.client.Flush(t.Context(), id)
+		await(t, "another owner", func() bool {
+			return nodes[1].do(http.MethodPost, path(id)+call.route, call.body).status == http.StatusOK
+		})
+		if pos := nodes[0].push(id, 5, "x, and more"); pos != 16 {
+			t.Errorf("%s: at %d", id, pos)
+		}
+		nodes[0].seal(id)
+		if text, _ := nodes[1].text(id, "from=0"); text != "alongx, and more" {
+			t.Errorf("%s: %q", id, text)
 		}
 	}
 }
