@@ -42,6 +42,7 @@ type node struct {
 	now    *process   // its latest run
 	at     string     // where that listens
 	client *client.Client
+	header []string // of what a test asks, names and values in turn
 }
 
 // open starts so many nodes, and waits until they are one cluster. args are for all.

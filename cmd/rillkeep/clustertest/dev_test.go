@@ -88,6 +88,7 @@ func (d *dev) one(c *cluster) {
 }
 
 func TestDevShowsTheWholeTextThoughNodesAreKilledAndRestarted(t *testing.T) {
+	t.Parallel()
 	data := t.TempDir()
 	d := &dev{TB: t, run: launch(t, nil, "dev", "--listen", "127.0.0.1:0", "--data", data, "--drain", "6s")}
 	d.run.wait(t, d.run.out, "dev-3")

@@ -63,6 +63,7 @@ func (e *edge) send(r *http.Request, body []byte, n *node, source string) (*http
 }
 
 func TestWithFlyReplayTheEdgeLeadsEachRequestToItsOwner(t *testing.T) {
+	t.Parallel()
 	c := open(t, 3, "--forwarding", "fly-replay")
 	e := &edge{c: c}
 	front := httptest.NewServer(e)
@@ -105,6 +106,7 @@ func TestWithFlyReplayTheEdgeLeadsEachRequestToItsOwner(t *testing.T) {
 // An edge that replays to the wrong machine, or can't, is not asked again: the node
 // sends the request on itself.
 func TestAReplayedRequestIsNotToBeReplayedAgain(t *testing.T) {
+	t.Parallel()
 	c := open(t, 2, "--forwarding", "fly-replay")
 	ids := owned(c, c.nodes[0], 1)
 	for _, header := range []string{"Fly-Replay-Src", "Fly-Replay-Failed"} {

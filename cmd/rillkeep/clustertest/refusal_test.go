@@ -21,6 +21,7 @@ func gossip(t *testing.T) (c *cluster, at string) {
 }
 
 func TestANodeThatCannotBeOneOfTheClusterSaysWhyAndEnds(t *testing.T) {
+	t.Parallel()
 	c, at := gossip(t)
 	for name, tt := range map[string]struct {
 		secret, database string
