@@ -3,7 +3,7 @@
 GO ?= go
 STATICCHECK = $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: run build test lint bench bench-store bench-cluster fuzz clean
+.PHONY: run build test test-cluster lint bench bench-store bench-cluster fuzz clean
 
 run: build ## start three nodes behind 127.0.0.1:8080, with their store in ./data
 	./bin/rillkeep dev
@@ -13,7 +13,12 @@ build: ## RELEASE=v1.2.3 is what it then says its version is
 
 test: ## all tests, race detector on; needs PostgreSQL, PgBouncer and Chromium, and gets them
 	.ci/tools
-	$(GO) test -race -timeout 8m ./...
+	$(GO) test -race -timeout 15m $$($(GO) list ./... | grep -v /clustertest)
+	$(MAKE) test-cluster
+
+test-cluster: ## clusters of real processes by themselves, which need the machine: part of test
+	.ci/tools
+	$(GO) test -race -timeout 15m -count 1 ./cmd/rillkeep/clustertest
 
 lint: ## what must be silent before a commit
 	@test -z "$$(gofmt -l .)" || { echo "gofmt these files:"; gofmt -l .; exit 1; }

@@ -369,3 +369,24 @@ func TestAClientCannotPassForANode(t *testing.T) {
 		}
 	}
 }
+
+// What a node began before it was refused ends with it.
+func TestANodeThatItsClusterRefusesEnds(t *testing.T) {
+	t.Parallel()
+	cfg := node.Config{Listen: "127.0.0.1:0", Data: t.TempDir(), Name: "n1", Cluster: &node.Cluster{
+		Secrets: []string{clusterSecret}, GossipListen: "127.0.0.1:0", PeerListen: "127.0.0.1:0", Advertise: "0.0.0.0",
+	}}
+	ended := make(chan error, 1)
+	go func() {
+		_, err := node.Open(t.Context(), cfg)
+		ended <- err
+	}()
+	select {
+	case err := <-ended:
+		if err == nil || !strings.Contains(err.Error(), "Advertise") {
+			t.Errorf("opened with %v", err)
+		}
+	case <-time.After(patience):
+		t.Fatal("it hangs")
+	}
+}

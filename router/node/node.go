@@ -34,7 +34,7 @@ const (
 	headerBytes   = 32 << 10
 	endGrace      = 3 * time.Second // for readers to take the end of their streams
 	storeGrace    = 5 * time.Second // for the store's last calls to end, at most
-	leaveTime     = 3 * time.Second // to leave the cluster, after the last reader
+	leaveTime     = 4 * time.Second // to leave the cluster, after the last reader
 )
 
 // Node is a running node.
@@ -84,8 +84,8 @@ func Open(ctx context.Context, cfg Config) (_ *Node, err error) {
 		if err != nil {
 			_ = n.server.Close()
 			n.stop()
-			_ = n.serving.Wait()
 			_ = n.member.close()
+			_ = n.serving.Wait()
 			if n.store != nil {
 				ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeGrace)
 				defer cancel()

@@ -20,7 +20,7 @@ import (
 const secret = "a secret of the test's cluster"
 
 // drain is the time that a stopping node has.
-const drain = 8 * time.Second
+const drain = 12 * time.Second
 
 // cluster is nodes that share a database, each a process.
 type cluster struct {
@@ -42,6 +42,7 @@ type node struct {
 	now    *process   // its latest run
 	at     string     // where that listens
 	client *client.Client
+	header []string // of what a test asks, names and values in turn
 }
 
 // open starts so many nodes, and waits until they are one cluster. args are for all.

@@ -14,6 +14,7 @@ import (
 const sealTime = lease.DefaultTTL + lease.DefaultGrace + 25*time.Second
 
 func TestAKilledNodesStreamsEndInterruptedAndTheOthersGoOn(t *testing.T) {
+	t.Parallel()
 	c := open(t, 3)
 	l := c.load("kill", streams, readers)
 	victim := c.nodes[0]

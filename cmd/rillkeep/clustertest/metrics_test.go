@@ -10,15 +10,11 @@ import (
 // metric is the sum of a node's metrics of that name; 0 if it does not say.
 func (n *node) metric(name string) (sum float64) {
 	n.c.Helper()
-	resp, err := n.c.calls.Get(n.url() + "/metrics")
-	if err != nil {
-		n.c.Fatal(err)
+	a := n.ask(http.MethodGet, "/metrics", "", n.header...)
+	if a.status != http.StatusOK {
+		n.c.Fatalf("metrics: %d", a.status)
 	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		n.c.Fatalf("metrics: %s", resp.Status)
-	}
-	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
+	for lines := bufio.NewScanner(strings.NewReader(a.body)); lines.Scan(); {
 		full, value, _ := strings.Cut(lines.Text(), " ")
 		if base, _, _ := strings.Cut(full, "{"); base == name {
 			v, err := strconv.ParseFloat(value[strings.LastIndexByte(value, ' ')+1:], 64)

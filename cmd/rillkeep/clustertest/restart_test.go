@@ -29,6 +29,7 @@ func TestARollingRestartLosesNothing(t *testing.T) {
 
 // Who is alone has nobody to tell, and nobody to hand anything to.
 func TestANodeThatIsAloneDrainsAtOnce(t *testing.T) {
+	t.Parallel()
 	c := open(t, 1)
 	p := &producer{c: c, text: newText("m1", 1), pause: time.Millisecond}
 	if err := p.open(t.Context()); err != nil {
