@@ -18,9 +18,10 @@ type caller struct {
 	client *client.Client
 	http   *http.Transport
 
-	mu  sync.Mutex // guards below
-	at  int        // whom it speaks to
-	all []*member
+	addrs []string
+
+	mu sync.Mutex // guards below
+	at int        // whom it speaks to
 }
 
 const (
@@ -32,9 +33,14 @@ const (
 // caller makes one that speaks to the members from the given one on; alone, to no
 // other.
 func (w *world) caller(at int, alone bool, lost func(id string, why error)) *caller {
-	c := &caller{w: w, all: w.members}
-	if c.at = at; alone {
-		c.at, c.all = 0, w.members[at:at+1]
+	c := &caller{w: w, at: at}
+	for i, m := range w.members {
+		switch {
+		case !alone:
+			c.addrs = append(c.addrs, m.httpAddr())
+		case i == at:
+			c.at, c.addrs = 0, []string{m.httpAddr()}
+		}
 	}
 	c.http = &http.Transport{DialContext: c.dial, DisableCompression: true}
 	var err error
@@ -58,12 +64,12 @@ func (w *world) caller(at int, alone bool, lost func(id string, why error)) *cal
 func (c *caller) dial(ctx context.Context, network, _ string) (net.Conn, error) {
 	for tries := 0; ; tries++ {
 		c.mu.Lock()
-		m := c.all[c.at%len(c.all)]
+		addr := c.addrs[c.at%len(c.addrs)]
 		c.mu.Unlock()
 		dialing, cancel := context.WithTimeout(ctx, dialTime)
-		conn, err := c.w.outside.Dial(dialing, network, m.httpAddr())
+		conn, err := c.w.outside.Dial(dialing, network, addr)
 		cancel()
-		if err == nil || tries == len(c.all)-1 || ctx.Err() != nil {
+		if err == nil || tries == len(c.addrs)-1 || ctx.Err() != nil {
 			return conn, err
 		}
 		c.turn()

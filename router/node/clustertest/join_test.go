@@ -50,7 +50,7 @@ func TestLiveStreamsStayWhereTheyAreWhenNodesJoin(t *testing.T) {
 		for range 3 {
 			time.Sleep(time.Second)
 			w.join()
-			w.more("auto", "live", "durable")
+			w.more("auto", "durable")
 		}
 		w.agree(10 * time.Second)
 		w.settle()

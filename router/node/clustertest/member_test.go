@@ -176,14 +176,19 @@ func (m *member) thaw(late bool) {
 	m.store.Heal(late)
 }
 
-// drain stops the node as SIGTERM does, and reports what it says.
+// drain stops the node as SIGTERM does.
 func (m *member) drain() {
-	ctx, cancel := context.WithTimeout(context.Background(), drainTime)
-	defer cancel()
-	if err := m.node.Drain(ctx); err != nil {
+	if err := m.tryDrain(); err != nil {
 		m.w.t.Errorf("drain of %s: %v", m.name, err)
 	}
 	m.dead = true
+}
+
+// tryDrain is drain where it need not go well. It does not set dead.
+func (m *member) tryDrain() error {
+	ctx, cancel := context.WithTimeout(context.Background(), drainTime)
+	defer cancel()
+	return m.node.Drain(ctx)
 }
 
 func (m *member) close() {

@@ -44,6 +44,11 @@ func (w *world) produce(id string, at, deltas int, pause time.Duration) *produce
 	return p
 }
 
+// length is how long it takes to say it all.
+func (p *producer) length() time.Duration {
+	return time.Duration(len(p.script.deltas)) * p.pause * 11 / 10
+}
+
 func (p *producer) run(ctx context.Context) {
 	if !p.insist(ctx, func() error {
 		_, err := p.caller.client.Open(ctx, p.id, wire.Open{Resume: true})
@@ -91,7 +96,7 @@ func (p *producer) append(ctx context.Context, pos *int64, to int64) error {
 
 // insist does something until it succeeds, or is refused for good.
 func (p *producer) insist(ctx context.Context, do func() error) bool {
-	for {
+	for tries := 1; ; tries++ {
 		err := do()
 		switch {
 		case err == nil:
@@ -104,8 +109,8 @@ func (p *producer) insist(ctx context.Context, do func() error) bool {
 			p.refused = err
 			return false
 		}
-		if said, ok := errors.AsType[*wire.Error](err); !ok || said.Status == 0 {
-			p.caller.turn() // no answer: another node is asked
+		if _, said := errors.AsType[*wire.Error](err); !said || tries%10 == 0 {
+			p.caller.turn() // it does not answer, or not as one would like
 		}
 		sleep(ctx, 100*time.Millisecond)
 	}

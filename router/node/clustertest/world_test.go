@@ -3,6 +3,7 @@ package clustertest
 import (
 	"bytes"
 	"context"
+	"flag"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -45,7 +46,7 @@ func inBubble(t *testing.T, seed uint64, test func(w *world)) {
 		w := &world{
 			t: t, rng: rand.New(rand.NewPCG(seed, 1)), began: time.Now(), judge: newJudge(t),
 			net: ringtest.New(ringtest.Options{Latency: time.Millisecond, Jitter: time.Millisecond, Seed: seed}),
-			log: &log{began: time.Now()},
+			log: &log{began: time.Now(), requests: make(map[string][]request)},
 		}
 		w.ctx, w.end = context.WithCancel(context.Background())
 		w.db = storetest.NewSharedMemory(w.judge.watch)
@@ -62,9 +63,18 @@ func inBubble(t *testing.T, seed uint64, test func(w *world)) {
 	})
 }
 
+// others are seeds to run tests with in place of their own: from,to.
+var others = flag.String("seeds", "", "seeds `from,to` in place of the tests' own")
+
 // seeds runs a test once for each.
 func seeds(t *testing.T, seeds []uint64, test func(w *world)) {
 	t.Helper()
+	var from, to uint64
+	if n, _ := fmt.Sscanf(*others, "%d,%d", &from, &to); n == 2 {
+		for seeds = nil; from <= to; from++ {
+			seeds = append(seeds, from)
+		}
+	}
 	for _, seed := range seeds {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
@@ -103,14 +113,9 @@ const settling = 90 * time.Second
 // settle is the check of L, and of what is there in the end.
 func (w *world) settle() {
 	w.t.Helper()
-	w.until(settling, "producers end", func() bool {
-		for _, p := range w.producers {
-			if !isClosed(p.ended) {
-				return false
-			}
-		}
-		return true
-	})
+	for _, p := range w.producers {
+		w.until(settling+p.length(), "the producer of "+p.id+" ends", func() bool { return isClosed(p.ended) })
+	}
 	w.until(settling, "no row says streaming", func() bool {
 		for _, p := range w.producers {
 			if !w.judge.of(p.id).row.Status.Ended() {
@@ -200,7 +205,7 @@ type log struct {
 
 	mu       sync.Mutex // guards below
 	lines    []string
-	requests []request
+	requests map[string][]request // by stream
 }
 
 // request is one that a node has served.
@@ -215,15 +220,12 @@ func (l *log) tail(n int) string {
 	return strings.Join(l.lines[max(0, len(l.lines)-n):], "")
 }
 
-// served are the requests of a stream that nodes have served, and forgets them.
+// served are the requests of a stream that nodes have served since it was last asked.
 func (l *log) served(id string) (of []request) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, r := range l.requests {
-		if r.id == id {
-			of = append(of, r)
-		}
-	}
+	of = l.requests[id]
+	delete(l.requests, id)
 	return of
 }
 
@@ -261,7 +263,7 @@ func (h *handler) Handle(_ context.Context, r slog.Record) error {
 	h.log.mu.Lock()
 	defer h.log.mu.Unlock()
 	if r.Message == "request" {
-		h.log.requests = append(h.log.requests, req)
+		h.log.requests[req.id] = append(h.log.requests[req.id], req)
 	}
 	if r.Level > slog.LevelDebug {
 		h.log.lines = append(h.log.lines, line.String())

@@ -1,0 +1,97 @@
+package clustertest
+
+import (
+	"testing"
+	"time"
+
+	"rillkeep.dev/rillkeep/plane"
+)
+
+// moved fails the test unless every stream was opened once and ended complete, and
+// says how often streams changed hands.
+func (w *world) moved() (moves int) {
+	w.t.Helper()
+	for _, p := range w.producers {
+		h := w.judge.of(p.id)
+		if h.opens != 1 || h.row.Epoch != 1 || h.row.Status != plane.StatusComplete || !p.sealed {
+			w.t.Errorf("%s: %d opens, %s in epoch %d at %v; the producer: %v", p.id, h.opens, h.row.Status, h.row.Epoch, h.owners, p.refused)
+		}
+		moves += len(h.owners) - 1
+	}
+	return moves
+}
+
+// Readers through the node that leaves lose their connections when it is gone, and go on
+// elsewhere.
+var leaving = []string{"closed before the stream ended", "not reached"}
+
+func TestADrainedNodeHandsItsStreamsOverAndNoReaderNotices(t *testing.T) {
+	t.Parallel()
+	seeds(t, []uint64{1, 2}, func(w *world) {
+		w.start(3)
+		w.load(9, 300, 50*time.Millisecond, "auto")
+		time.Sleep(time.Second)
+		w.more("auto", "durable")
+		before := 0
+		leaves, _ := w.host(w.producers[0].id)
+		for _, m := range w.hosts() {
+			if m == leaves {
+				before++
+			}
+		}
+		leaves.drain()
+		w.agree(5 * time.Second)
+		w.more("auto")
+		w.settle()
+		if moves := w.moved(); moves != before {
+			w.t.Errorf("%d streams changed hands of %d", moves, before)
+		}
+		w.unseen(leaving...)
+		for _, p := range w.producers {
+			if p.slowest > 2*time.Second {
+				w.t.Errorf("%s: an append took %v", p.id, p.slowest)
+			}
+		}
+	})
+}
+
+func TestARollingRestartOfFiveNodesLosesNothing(t *testing.T) {
+	t.Parallel()
+	seeds(t, []uint64{1, 2}, func(w *world) {
+		w.start(5)
+		w.load(10, 400, 100*time.Millisecond, "auto")
+		for i := range 5 {
+			old := w.members[i]
+			old.drain()
+			time.Sleep(time.Second)
+			w.again(old)
+			w.agree(10 * time.Second)
+			w.more("auto")
+		}
+		w.settle()
+		if moves := w.moved(); moves < 5 {
+			w.t.Errorf("%d streams changed hands", moves)
+		}
+		w.unseen(leaving...)
+	})
+}
+
+// With nobody left to take it, a stream ends with all that was produced.
+func TestNodesThatAllDrainWithoutReturnSealWhatNobodyTakes(t *testing.T) {
+	t.Parallel()
+	seeds(t, []uint64{1}, func(w *world) {
+		w.start(5)
+		w.load(10, 1000, 100*time.Millisecond, "auto")
+		for _, m := range w.members {
+			m.drain()
+		}
+		for _, p := range w.producers {
+			row := w.judge.of(p.id).row
+			if row.Status != plane.StatusInterrupted {
+				w.t.Errorf("%s is %s", p.id, row.Status)
+			}
+		}
+		w.again(w.members[0]) // for readers and producers to be told
+		w.settle()
+	})
+}

@@ -1,0 +1,96 @@
+package clustertest
+
+import (
+	"testing"
+	"time"
+)
+
+// attachTime is how long a reader may wait for its first frame, whatever the owner does:
+// the attach window, and what lies around it.
+const attachTime = 2*time.Second + 500*time.Millisecond
+
+// prompt fails the test unless every reader had its first frame in time.
+func (w *world) prompt() {
+	w.t.Helper()
+	for _, r := range w.readers {
+		if s := r.state(); s.first == 0 || s.first > attachTime {
+			w.t.Errorf("%s had its first frame after %v", r.name, s.first)
+		}
+	}
+}
+
+// Gossip says that all are alive, and two can't reach each other (17); or one of them
+// not the other (18).
+func TestReadersOfAPairThatIsCutFollowTheStore(t *testing.T) {
+	t.Parallel()
+	for name, cut := range map[string]func(w *world, a, b *member){
+		"both ways":     func(w *world, a, b *member) { w.net.Cut(a.wireIP(), b.wireIP()) },
+		"to the owner":  func(w *world, a, b *member) { w.net.CutOneWay(a.wireIP(), b.wireIP()) },
+		"to the reader": func(w *world, a, b *member) { w.net.CutOneWay(b.wireIP(), a.wireIP()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			seeds(t, []uint64{1, 2}, func(w *world) {
+				w.start(3)
+				w.load(3, 800, 100*time.Millisecond, "auto")
+				w.stay()
+				time.Sleep(2 * time.Second)
+				owner, others := w.host(w.producers[0].id)
+				cut(w, others[0], owner)
+				time.Sleep(100 * time.Millisecond)
+				w.stay() // who comes while it is cut, and nobody knows yet
+				time.Sleep(20 * time.Second)
+				w.stay() // and who comes when they do
+				if behind := w.current(3 * time.Second); len(behind) > 0 {
+					w.t.Errorf("while it is cut: %v", behind)
+				}
+				for _, m := range w.members {
+					if c, err := m.cluster(); err != nil || len(c.Members) != 3 {
+						w.t.Errorf("%s knows of %d members, %v", m.name, len(c.Members), err)
+					}
+				}
+				w.net.Heal()
+				w.until(40*time.Second, "all are live again", w.fresh)
+				w.settle()
+				w.prompt()
+				w.unseen()
+				if w.moved() != 0 {
+					w.t.Error("streams changed hands")
+				}
+			})
+		})
+	}
+}
+
+// The owner takes connections and answers nothing (19), or is not there at all.
+func TestAnAttachEndsInTimeWhateverTheOwnerDoes(t *testing.T) {
+	t.Parallel()
+	for name, fault := range map[string]struct{ begin, end func(*member) }{
+		"it is deaf":    {func(m *member) { m.wire.Freeze() }, func(m *member) { m.wire.Thaw() }},
+		"it is frozen":  {(*member).freeze, func(m *member) { m.thaw(true) }},
+		"it is gone":    {(*member).vanish, func(*member) {}},
+		"it was killed": {(*member).kill, func(*member) {}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			seeds(t, []uint64{1, 2}, func(w *world) {
+				w.start(3)
+				p := w.produce("s", 0, 100, 100*time.Millisecond)
+				w.open("s")
+				time.Sleep(2 * time.Second)
+				owner, others := w.host("s")
+				fault.begin(owner)
+				for range 10 {
+					for _, m := range others {
+						w.readBy("s", w.index(m), "auto", w.rng.Int64N(w.judge.of("s").row.Seq+1), true)
+						w.readBy("s", w.index(m), "durable", 0, true)
+					}
+					time.Sleep(time.Duration(w.rng.IntN(1500)) * time.Millisecond)
+				}
+				time.Sleep(5 * time.Second)
+				w.prompt()
+				fault.end(owner)
+				w.settle()
+				_ = p
+			})
+		})
+	}
+}
