@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -103,4 +104,16 @@ func (y *System) tryGiveBack(u unanswered) bool {
 	y.live--
 	close(a.decided)
 	return settled || err == nil && late
+}
+
+// Verify has every live stream look whether its row is still its own, after a time
+// in which others may have taken this node for dead; see plane.Stream.Verify. It
+// reports the streams that could not find out.
+func (y *System) Verify(ctx context.Context) error {
+	return y.each(func(s *plane.Stream) error {
+		if err := s.Verify(ctx); err != nil && !errors.Is(err, plane.ErrFenced) {
+			return fmt.Errorf("%q: %w", s.ID(), err)
+		}
+		return nil
+	})
 }

@@ -22,6 +22,7 @@ func (n *Node) takeLease(ctx context.Context, cfg Config, name, incarnation stri
 		TTL:       cfg.LeaseTTL,
 		Grace:     cfg.Grace,
 		Retention: cfg.Retention,
+		Regained:  n.regained,
 		Logger:    n.log,
 	})
 	if err != nil {
@@ -29,6 +30,36 @@ func (n *Node) takeLease(ctx context.Context, cfg Config, name, incarnation stri
 	}
 	n.lease = keeper
 	return keeper.Guard(n.store), nil
+}
+
+// regained notes that the lease has had a gap.
+func (n *Node) regained() {
+	select {
+	case n.gap <- struct{}{}:
+	default:
+	}
+}
+
+// verify looks, after each gap of the lease, which streams are still this node's:
+// others may have sealed them, or have them, and those that write nothing are not told.
+func (n *Node) verify() {
+	for pause := firstPause; ; {
+		select {
+		case <-n.gap:
+		case <-n.base.Done():
+			return
+		}
+		err := n.actors.Verify(n.base)
+		if err == nil {
+			pause = firstPause
+			continue
+		}
+		if n.tryAgain(n.base, "could not look which streams are still this node's; trying again", pause, err) != nil {
+			return
+		}
+		pause = min(2*pause, maxPause)
+		n.regained()
+	}
 }
 
 // release gives the node's lease up. One that can't be reached runs out.

@@ -51,6 +51,7 @@ type Node struct {
 	addr   net.Addr
 
 	serving errgroup.Group
+	gap     chan struct{}      // holds one: the lease was lost, and is held again
 	failed  chan struct{}      // closed when the node can't go on
 	fails   sync.Once          // closes it
 	base    context.Context    // of all requests
@@ -77,7 +78,7 @@ func Open(ctx context.Context, cfg Config) (_ *Node, err error) {
 			return nil, fmt.Errorf("listen: %w", err)
 		}
 	}
-	n := &Node{log: cfg.Logger, addr: listener.Addr(), failed: make(chan struct{})}
+	n := &Node{log: cfg.Logger, addr: listener.Addr(), failed: make(chan struct{}), gap: make(chan struct{}, 1)}
 	n.base, n.stop = context.WithCancel(context.Background())
 	n.serve(listener, cmp.Or(cfg.Limits.HeaderTime, headerTimeout))
 	defer func() {
@@ -112,6 +113,9 @@ func Open(ctx context.Context, cfg Config) (_ *Node, err error) {
 	}
 	if err := n.compose(cfg, rows, name+"/"+incarnation); err != nil {
 		return nil, err
+	}
+	if n.lease != nil {
+		n.serving.Go(func() error { n.verify(); return nil })
 	}
 	if n.news != nil {
 		n.news.run()

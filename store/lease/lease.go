@@ -43,6 +43,10 @@ type Config struct {
 	// Retention is how long ended streams stay; 0 keeps them.
 	Retention time.Duration
 
+	// Regained, if set, is called when the lease is held again after a gap, in which
+	// others may have sealed what is this node's. It must not block.
+	Regained func()
+
 	Logger *slog.Logger // nil discards
 }
 
@@ -161,7 +165,11 @@ func (k *Keeper) renew(ctx context.Context) (next time.Time) {
 	case k.Held():
 		k.term.Store(&term{since: k.term.Load().since, until: began.Add(k.cfg.TTL * 8 / 10)})
 	default: // the first, or after a gap
+		again := !k.term.Load().since.IsZero()
 		k.term.Store(&term{since: began, until: began.Add(k.cfg.TTL * 8 / 10)})
+		if again && k.cfg.Regained != nil {
+			k.cfg.Regained()
+		}
 		k.log.Info("the lease is renewed", "held", k.Held())
 	}
 	k.failing = false

@@ -97,3 +97,27 @@ func TestASealThatArrivesAfterTheSweepChangesNothing(t *testing.T) {
 		}
 	})
 }
+
+// It has nothing to write that would tell it that its streams have been sealed.
+func TestReadersOfAnOwnerThatWasFrozenAndHasNothingToWriteAreTold(t *testing.T) {
+	t.Parallel()
+	seeds(t, []uint64{1}, func(w *world) {
+		w.start(3)
+		p := w.produce("s", 0, 20, 20*time.Millisecond)
+		p.hold = make(chan struct{})
+		w.open("s")
+		time.Sleep(3 * time.Second) // all is durable
+		for at := range w.members {
+			w.readBy("s", at, "auto", 0, true)
+		}
+		time.Sleep(time.Second)
+		owner, _ := w.host("s")
+		owner.freeze()
+		w.until(orphanTime, "the sweep", func() bool { return w.judge.of("s").row.Status.Ended() })
+		owner.thaw(true)
+		for _, r := range w.readers {
+			w.until(20*time.Second, "the end of "+r.name, func() bool { return isClosed(r.ended) })
+		}
+		close(p.hold)
+	})
+}
