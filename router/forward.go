@@ -65,12 +65,15 @@ func (r *Router) ownedPump(next echo.HandlerFunc) echo.HandlerFunc {
 		if r.servesItself(c) {
 			return next(c)
 		}
+		// Half a body that is still being waited for would outlive the answer.
+		defer func() { readUntil(c, time.Now().Add(lastWord)) }()
 		return r.route(c, next, func(member string) (*http.Response, error) {
 			ctx, id := c.Request().Context(), streamID(c)
 			member, err := r.where(ctx, id, member)
 			if err != nil {
 				return nil, err
 			}
+			ctx = peer.Quiet(ctx) // a producer may pause, and then there is nothing to acknowledge
 			req, err := forwarded(ctx, c.Request(), c.Request().Body, c.Request().ContentLength)
 			if err != nil {
 				return nil, err

@@ -78,7 +78,10 @@ func (d devCmd) arguments(terminal bool) []string {
 	const free = "127.0.0.1:0"
 	args := []string{
 		"serve", "--supervised", "--listen", free, "--gossip-listen", free, "--peer-listen", free,
-		"--data", d.Data, "--drain", d.Drain.String(),
+		"--drain", d.Drain.String(),
+	}
+	if d.Database == "" { // beside one it is refused
+		args = append(args, "--data", d.Data)
 	}
 	if terminal {
 		args = append(args, "--log-text")

@@ -24,6 +24,15 @@ func TestNodesOfDevAreTheirOwnClusterWhateverTheEnvironmentSays(t *testing.T) {
 	}
 }
 
+func TestNodesOfDevAreToldOfOneStore(t *testing.T) {
+	for database, folder := range map[string]bool{"": true, "postgres://127.0.0.1/app": false} {
+		args := devCmd{Data: "data", Database: database}.arguments(false)
+		if slices.Contains(args, "--data") != folder {
+			t.Errorf("with database %q: %q", database, args)
+		}
+	}
+}
+
 func TestDevIsForThisMachineAlone(t *testing.T) {
 	got := command(t.Context(), nil, "dev", "--listen", "0.0.0.0:0")
 	if got.code != exitFailure || !strings.Contains(got.err, "0.0.0.0:0 is not on loopback") {

@@ -83,16 +83,9 @@ func Open(ctx context.Context, cfg Config) (_ *Node, err error) {
 	n.serve(listener, cmp.Or(cfg.Limits.HeaderTime, headerTimeout))
 	defer func() {
 		if err != nil {
-			_ = n.server.Close()
-			n.stop()
-			_ = n.member.close()
-			_ = n.serving.Wait()
-			if n.store != nil {
-				ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeGrace)
-				defer cancel()
-				n.release(ctx)
-				_ = n.store.Close(ctx)
-			}
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeGrace)
+			defer cancel()
+			_ = n.close(ctx, n.release) // err says what there is to say
 		}
 	}()
 	n.store, err = n.reachStore(ctx, cfg)
@@ -275,12 +268,18 @@ func (n *Node) close(ctx context.Context, endLease func(context.Context)) error 
 	work, cancel := saving(ctx)
 	defer cancel()
 	n.stop()
-	closed := n.server.Close()
-	ended := errors.Join(n.actors.Close(work), n.router.Close(work), n.member.close())
+	errs := []error{n.server.Close()}
+	if n.router != nil { // nil, as what follows may be, if Open did not get so far
+		errs = append(errs, n.actors.Close(work), n.router.Close(work))
+	}
+	errs = append(errs, n.member.close())
 	n.news.close() // with what the last streams had to tell
-	err := errors.Join(closed, ended, n.serving.Wait())
+	errs = append(errs, n.serving.Wait())
 	endLease(ctx) // nothing is written any more
-	return errors.Join(err, n.store.Close(ctx))
+	if n.store != nil {
+		errs = append(errs, n.store.Close(ctx))
+	}
+	return errors.Join(errs...)
 }
 
 // readersTime is what readers have, at a drain, until their connections end.

@@ -94,8 +94,8 @@ func (o *outgoing) settle(failed bool) {
 // incoming is an answer's body. A read that waits too long ends it.
 type incoming struct {
 	body   io.ReadCloser
-	idle   time.Duration
-	timer  *time.Timer
+	idle   time.Duration           // 0 is no bound
+	timer  *time.Timer             // nil before the first read, and without a bound
 	cancel context.CancelCauseFunc // the exchange's
 	ctx    context.Context
 }
@@ -112,13 +112,16 @@ func newIncoming(ctx context.Context, body io.ReadCloser, idle time.Duration, ca
 
 // Read is for one goroutine at a time. Any error but io.EOF is an ErrBroken.
 func (i *incoming) Read(p []byte) (int, error) {
-	if i.timer == nil {
-		i.timer = time.AfterFunc(i.idle, func() { i.cancel(errSilent) })
-	} else {
+	switch {
+	case i.timer != nil:
 		i.timer.Reset(i.idle)
+	case i.idle > 0:
+		i.timer = time.AfterFunc(i.idle, func() { i.cancel(errSilent) })
 	}
 	n, err := i.body.Read(p)
-	i.timer.Stop()
+	if i.timer != nil {
+		i.timer.Stop()
+	}
 	if err == nil {
 		return n, nil
 	}

@@ -30,8 +30,8 @@ type Config struct {
 	HelloTimeout time.Duration
 
 	// IdleTimeout is how long a read of an answer's body may wait for a byte. The
-	// sender is expected to send something, if only a ping, well within it. 0 means
-	// 12.5s.
+	// sender is expected to send something, if only a ping, well within it, unless
+	// the request was a quiet one; see [Quiet]. 0 means 12.5s.
 	IdleTimeout time.Duration
 
 	// Clock is the time in milliseconds; for tests. nil means the wall clock's at

@@ -112,7 +112,11 @@ func (x *exchange) attempt(parent context.Context, within time.Duration) (_ *htt
 	x.link.memory.succeeded()
 	remove(resp.Header, reserved...)
 	resp.Request = x.req
-	resp.Body = newIncoming(ctx, resp.Body, x.link.client.cfg.IdleTimeout, cancel)
+	idle := x.link.client.cfg.IdleTimeout
+	if ctx.Value(quietKey{}) != nil {
+		idle = 0
+	}
+	resp.Body = newIncoming(ctx, resp.Body, idle, cancel)
 	return resp, nil
 }
 

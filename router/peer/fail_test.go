@@ -314,3 +314,32 @@ func TestASilentBodyEnds(t *testing.T) {
 		}
 	})
 }
+
+func TestAQuietBodyIsReadForAsLongAsItsConnectionLives(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork()
+		c, b := n.pair(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			for range 2 {
+				io.WriteString(w, "x")
+				w.(http.Flusher).Flush()
+				time.Sleep(time.Hour)
+			}
+			<-r.Context().Done()
+		}))
+		resp, err := c.Do(peer.Quiet(t.Context()), b, get("/"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		if _, err := io.ReadFull(resp.Body, make([]byte, 2)); err != nil {
+			t.Fatal(err)
+		}
+		n.cut()
+		d := took(func() { _, err = io.ReadAll(resp.Body) })
+		wantErr(t, err, peer.ErrBroken)
+		if d > 10*time.Second {
+			t.Errorf("a dead connection was noticed after %v", d)
+		}
+		n.hangUp()
+	})
+}

@@ -39,6 +39,13 @@ func From(ctx context.Context) (Caller, bool) {
 	return c, ok
 }
 
+type quietKey struct{}
+
+// Quiet derives a context for requests whose answers may pause for as long as they
+// like. What bounds the wait for them is that their connection lives, which is found
+// out by pings.
+func Quiet(ctx context.Context) context.Context { return context.WithValue(ctx, quietKey{}, true) }
+
 // Secret is a cluster secret. It prints as a placeholder.
 type Secret string
 
