@@ -247,6 +247,24 @@ func TestTheSweeperRestsForTwoLeasesAfterAnOutage(t *testing.T) {
 	})
 }
 
+// Else the nodes of a cluster that was started at once would all look at once.
+func TestSweepsKeepNoBeat(t *testing.T) {
+	kept(t, nil, func(t *testing.T, db *database, k *lease.Keeper) {
+		pass(10 * time.Minute)
+		_, sweeps := db.times()
+		pauses := make(map[time.Duration]bool)
+		for n, at := range sweeps[1:] {
+			pause := at - sweeps[n]
+			if pauses[pause] = true; pause < 3750*time.Millisecond || pause > 6250*time.Millisecond {
+				t.Errorf("swept after %v", pause)
+			}
+		}
+		if len(sweeps) < 90 || len(pauses) < len(sweeps)/2 {
+			t.Errorf("%d sweeps with %d different pauses", len(sweeps), len(pauses))
+		}
+	})
+}
+
 func TestARenewalThatIsLateButInTimeLeavesNoGap(t *testing.T) {
 	kept(t, nil, func(t *testing.T, db *database, k *lease.Keeper) {
 		pass(30 * time.Second)

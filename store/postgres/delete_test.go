@@ -20,7 +20,10 @@ func TestStreamsThatEndedLongAgoAreDeleted(t *testing.T) {
 		INSERT INTO rillkeep.streams (id, status, created_at, updated_at)
 			VALUES ('live', 'streaming', now() - interval '9 days', now() - interval '9 days'),
 				('pending', 'pending', now() - interval '9 days', now() - interval '9 days');
-		INSERT INTO rillkeep.chunks SELECT id, 1, 'x' FROM rillkeep.streams`)
+		INSERT INTO rillkeep.chunks SELECT id, 1, 'x' FROM rillkeep.streams;
+		CREATE TABLE batch (n bigint);
+		CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN INSERT INTO batch SELECT count(*) FROM gone; RETURN NULL; END $$;
+		CREATE TRIGGER note AFTER DELETE ON rillkeep.streams REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION note()`)
 	_, release := hold(t, db, "old42")
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -40,6 +43,10 @@ func TestStreamsThatEndedLongAgoAreDeleted(t *testing.T) {
 		Scan(&streams, &old, &chunks)
 	if err != nil || streams != 12 || old != 0 || chunks != 12 {
 		t.Errorf("%d streams are left, %d of them old, and %d chunks, %v", streams, old, chunks, err)
+	}
+	var most int
+	if err := db.QueryRow(ctx, "SELECT max(n) FROM batch").Scan(&most); err != nil || most != 100 {
+		t.Errorf("%d were deleted at once, %v", most, err)
 	}
 }
 

@@ -6,7 +6,19 @@ import (
 
 	"rillkeep.dev/rillkeep/plane"
 	"rillkeep.dev/rillkeep/store/internal/group"
+	"rillkeep.dev/rillkeep/store/internal/pg"
 )
+
+// AppendOne appends one slice, as if one had met a locked row before or not.
+func AppendOne(ctx context.Context, s *Store, careful bool, slice plane.Slice) (plane.Row, error) {
+	a := s.appender()
+	a.Patient = careful
+	row, err := a.One(ctx, slice)
+	if err != nil {
+		err = pg.Failed(ctx, err, "append")
+	}
+	return row, err
+}
 
 // AppendMany appends one batch, as if one had met a locked row before or not.
 func AppendMany(ctx context.Context, s *Store, careful bool, slices []plane.Slice) ([]group.Answer, error) {

@@ -11,6 +11,7 @@ import (
 
 	"rillkeep.dev/rillkeep/plane"
 	"rillkeep.dev/rillkeep/store"
+	"rillkeep.dev/rillkeep/store/postgres"
 	"rillkeep.dev/rillkeep/store/postgres/pgtest"
 )
 
@@ -25,38 +26,65 @@ func claim(t *testing.T, s store.Store, id string) plane.Row {
 	return row
 }
 
+// appends are the ways in which a slice is appended: by itself or in a batch, by
+// statements that lock their row first or not.
+var appends = map[string]func(context.Context, store.Store, plane.Slice) (plane.Row, error){
+	"one": one(false), "one, carefully": one(true), "many": many(false), "many, carefully": many(true),
+}
+
+func one(careful bool) func(context.Context, store.Store, plane.Slice) (plane.Row, error) {
+	return func(ctx context.Context, s store.Store, slice plane.Slice) (plane.Row, error) {
+		return postgres.AppendOne(ctx, s.(*postgres.Store), careful, slice)
+	}
+}
+
+func many(careful bool) func(context.Context, store.Store, plane.Slice) (plane.Row, error) {
+	return func(ctx context.Context, s store.Store, slice plane.Slice) (plane.Row, error) {
+		answers, err := postgres.AppendMany(ctx, s.(*postgres.Store), careful, []plane.Slice{slice})
+		if err != nil {
+			return plane.Row{}, err
+		}
+		return answers[0].Row, answers[0].Err
+	}
+}
+
 // The second finds the row locked by the first, or changed, when it comes to it.
 func TestOfAppendsThatOverlapTheSecondComparesWithWhatTheFirstLeft(t *testing.T) {
 	t.Parallel()
-	url := pgtest.URL(t)
-	db := pgtest.Pool(t, url)
-	claim(t, open(t, url), "s")
-	s, other, release := pauseBothAtRows(t, db)
-	rows, errs := make([]plane.Row, 2), make([]error, 2)
-	var both sync.WaitGroup
-	for n, from := range []store.Store{s, other} { // one sends its own in turn
-		text := []string{"AAAA", "bbbbbb"}[n]
-		both.Go(func() {
-			rows[n], errs[n] = from.Append(t.Context(), plane.Slice{ID: "s", Token: token, Seq: int64(len(text)), Text: text})
+	for way, appendTo := range appends {
+		t.Run(way, func(t *testing.T) {
+			t.Parallel()
+			url := pgtest.URL(t)
+			db := pgtest.Pool(t, url)
+			claim(t, open(t, url), "s")
+			s, other, release := pauseBothAtRows(t, db)
+			rows, errs := make([]plane.Row, 2), make([]error, 2)
+			var both sync.WaitGroup
+			for n, from := range []store.Store{s, other} {
+				text := []string{"AAAA", "bbbbbb"}[n]
+				both.Go(func() {
+					rows[n], errs[n] = appendTo(t.Context(), from, plane.Slice{ID: "s", Token: token, Seq: int64(len(text)), Text: text})
+				})
+			}
+			release(2)
+			both.Wait()
+			page, err := s.Text(t.Context(), "s", 0, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			answered := 0
+			for n, err := range errs {
+				switch {
+				case err == nil && rows[n] == page.Row && int64(len(page.Text)) == page.Seq:
+					answered++
+				case !errors.Is(err, store.ErrBusy):
+					t.Errorf("told %+v, %v; the row is %+v, the text %q", rows[n], err, page.Row, page.Text)
+				}
+			}
+			if answered == 0 {
+				t.Errorf("neither landed: %v", errs)
+			}
 		})
-	}
-	release(2)
-	both.Wait()
-	page, err := s.Text(t.Context(), "s", 0, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	answered := 0
-	for n, err := range errs {
-		switch {
-		case err == nil && rows[n] == page.Row && int64(len(page.Text)) == page.Seq:
-			answered++
-		case !errors.Is(err, store.ErrBusy):
-			t.Errorf("told %+v, %v; the row is %+v, the text %q", rows[n], err, page.Row, page.Text)
-		}
-	}
-	if answered == 0 {
-		t.Errorf("neither landed: %v", errs)
 	}
 }
 
@@ -80,9 +108,7 @@ func overtaken(t *testing.T, call func(context.Context, store.Store) (plane.Row,
 	return db, row, err
 }
 
-func appendABC(ctx context.Context, s store.Store) (plane.Row, error) {
-	return s.Append(ctx, plane.Slice{ID: "s", Token: token, Seq: 3, Text: "abc"})
-}
+var abc = plane.Slice{ID: "s", Token: token, Seq: 3, Text: "abc"}
 
 func sealABC(ctx context.Context, s store.Store) (plane.Row, error) {
 	return s.Seal(ctx, plane.Seal{ID: "s", Token: token, Status: plane.StatusComplete, Seq: 3, Text: "abc"})
@@ -90,11 +116,14 @@ func sealABC(ctx context.Context, s store.Store) (plane.Row, error) {
 
 func TestACallThatWasOvertakenIsToldTheRowAsItIsThen(t *testing.T) {
 	t.Parallel()
-	for name, call := range map[string]func(context.Context, store.Store) (plane.Row, error){
-		"append": appendABC,
+	calls := map[string]func(context.Context, store.Store) (plane.Row, error){
 		"cancel": func(ctx context.Context, s store.Store) (plane.Row, error) { return s.Cancel(ctx, "s") },
 		"seal":   sealABC,
-	} {
+	}
+	for way, appendTo := range appends {
+		calls["append "+way] = func(ctx context.Context, s store.Store) (plane.Row, error) { return appendTo(ctx, s, abc) }
+	}
+	for name, call := range calls {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			_, row, err := overtaken(t, call, "UPDATE rillkeep.streams SET status = 'interrupted'")
@@ -107,15 +136,21 @@ func TestACallThatWasOvertakenIsToldTheRowAsItIsThen(t *testing.T) {
 
 func TestAnAppendThatACancelOvertookLandsAndIsToldOfIt(t *testing.T) {
 	t.Parallel()
-	db, row, err := overtaken(t, appendABC, "UPDATE rillkeep.streams SET cancel = true")
-	want := plane.Row{Seq: 3, Status: plane.StatusStreaming, Cancel: true, Token: token, Epoch: 1}
-	if err != nil || row != want {
-		t.Errorf("got %+v, %v", row, err)
-	}
-	var landed bool
-	err = db.QueryRow(t.Context(), "SELECT s.seq = 3 AND s.cancel AND c.text = 'abc' FROM rillkeep.streams s, rillkeep.chunks c").Scan(&landed)
-	if err != nil || !landed {
-		t.Errorf("landed: %v (%v)", landed, err)
+	for way, appendTo := range appends {
+		t.Run(way, func(t *testing.T) {
+			t.Parallel()
+			call := func(ctx context.Context, s store.Store) (plane.Row, error) { return appendTo(ctx, s, abc) }
+			db, row, err := overtaken(t, call, "UPDATE rillkeep.streams SET cancel = true")
+			want := plane.Row{Seq: 3, Status: plane.StatusStreaming, Cancel: true, Token: token, Epoch: 1}
+			if err != nil || row != want {
+				t.Errorf("got %+v, %v", row, err)
+			}
+			var landed bool
+			err = db.QueryRow(t.Context(), "SELECT s.seq = 3 AND s.cancel AND c.text = 'abc' FROM rillkeep.streams s, rillkeep.chunks c").Scan(&landed)
+			if err != nil || !landed {
+				t.Errorf("landed: %v (%v)", landed, err)
+			}
+		})
 	}
 }
 

@@ -86,6 +86,40 @@ func TestALockedOrphanIsLeftForTheNextSweep(t *testing.T) {
 	wantStream(t, s, "s7", plane.StatusInterrupted, "abc")
 }
 
+// So that no transaction lasts, and holds what it has locked, for long.
+func TestASweepIsOfSmallBatches(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	s, db := open(t, url), pgtest.Pool(t, url)
+	for n := range 40 {
+		write(t, s, "n1", fmt.Sprint("s", n), "abc")
+	}
+	long := strings.Repeat("x", 600_000)
+	for n := range 3 {
+		write(t, s, "n1", fmt.Sprint("long", n), long)
+	}
+	write(t, s, "n1", "longest", long, long)
+	dead(t, db, "n1")
+	exec(t, db, `
+		CREATE TABLE swept (transaction bigint, units bigint);
+		CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$
+			BEGIN INSERT INTO swept VALUES (txid_current(), NEW.seq); RETURN NULL; END $$;
+		CREATE TRIGGER note AFTER UPDATE ON rillkeep.streams FOR EACH ROW EXECUTE FUNCTION note()`)
+	wantSwept(t, s, 44)
+	var rows, units int64
+	err := db.QueryRow(t.Context(), `
+		SELECT max(n), max(units) FILTER (WHERE n > 1)
+		FROM (SELECT count(*) AS n, sum(units) AS units FROM swept GROUP BY transaction) batch`).Scan(&rows, &units)
+	if err != nil || rows != 16 || units > 1<<20 {
+		t.Errorf("at most %d rows and %d units in a batch, %v", rows, units, err)
+	}
+	var whole int
+	err = db.QueryRow(t.Context(), "SELECT count(*) FROM rillkeep.streams WHERE status = 'interrupted' AND octet_length(body) = seq").Scan(&whole)
+	if err != nil || whole != 44 {
+		t.Errorf("%d have their whole text, %v", whole, err)
+	}
+}
+
 func TestAnOrphanThatCannotBeSealedCostsItselfAlone(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)

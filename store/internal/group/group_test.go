@@ -125,12 +125,12 @@ func TestABatchIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var d database
 		g := group.New(&d)
-		burst(t, g, names(2+2*group.MaxBatch+7)...)
+		burst(t, g, names(2+2*512+7)...)
 		var sizes []int
 		for _, ids := range d.writes {
 			sizes = append(sizes, len(ids))
 		}
-		if !slices.Equal(sizes, []int{1, 1, group.MaxBatch, group.MaxBatch, 7}) {
+		if !slices.Equal(sizes, []int{1, 1, 512, 512, 7}) {
 			t.Errorf("batches of %v", sizes)
 		}
 	})
@@ -148,6 +148,43 @@ func TestABatchIsBounded(t *testing.T) {
 				t.Errorf("%d texts of 3 MiB in one write", len(ids))
 			}
 		}
+	})
+}
+
+// Whatever its id is, and however much others have.
+func TestWhoHasWaitedLongestGoesFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var d database
+		ids := names(2 + 2*group.MaxBatch + 7)
+		slices.Reverse(ids)
+		burst(t, group.New(&d), ids...)
+		for _, batch := range d.writes {
+			came := slices.Sorted(slices.Values(ids[:len(batch)]))
+			if ids = ids[len(batch):]; !slices.Equal(batch, came) {
+				t.Errorf("a batch of %d from %s to %s, not from %s to %s", len(batch), batch[0], batch[len(batch)-1], came[0], came[len(came)-1])
+			}
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		var d database
+		g := group.New(&d)
+		ctx, cancel := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		for _, id := range names(3 * group.MaxBatch) { // each has more as soon as it is answered
+			all.Go(func() {
+				for ctx.Err() == nil {
+					_, _ = g.Append(ctx, plane.Slice{ID: id})
+				}
+			})
+		}
+		time.Sleep(time.Minute)
+		began := time.Now()
+		if _, err := g.Append(t.Context(), plane.Slice{ID: "z"}); err != nil || time.Since(began) > 3*time.Second {
+			t.Errorf("after %v: %v", time.Since(began), err)
+		}
+		cancel()
+		all.Wait()
+		g.Wait()
 	})
 }
 

@@ -14,16 +14,28 @@ import (
 	"rillkeep.dev/rillkeep/store/storetest"
 )
 
-// testJudged: what plane.Store says of one append holds for each of a batch.
+// testJudged: what plane.Store says of one append holds for each of a batch, also
+// of one that has met rows that are locked.
 func testJudged(t *testing.T, open func(testing.TB) *Subject) {
-	s := open(t)
+	for name, locked := range map[string]bool{"of free rows": false, "of which some are locked": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			judged(t, open(t), locked)
+		})
+	}
+}
+
+func judged(t *testing.T, s *Subject, locked bool) {
 	edits := map[string]func(*storetest.Row){
 		"behind":    func(r *storetest.Row) { r.Seq = 2 },
 		"another's": func(r *storetest.Row) { r.Token, r.Epoch = "n2/boot1/2", 2 },
 		"cancelled": func(r *storetest.Row) { r.Cancel = true },
 		"ended":     func(r *storetest.Row) { r.Status = plane.StatusInterrupted },
 		"repeated":  func(r *storetest.Row) { r.Seq, r.Chunks = 4, []plane.Chunk{{Seq: 4, Text: "ab😀"}} },
-		"fits":      nil, "locked": nil, "locked behind": func(r *storetest.Row) { r.Seq = 2 },
+		"fits":      nil,
+	}
+	if locked {
+		edits["locked"], edits["locked behind"] = nil, edits["behind"]
 	}
 	var batch []plane.Slice
 	want := make(map[string]storetest.Row)
@@ -39,8 +51,10 @@ func testJudged(t *testing.T, open func(testing.TB) *Subject) {
 		want[id] = row
 	}
 	batch = append(batch, plane.Slice{ID: "missing", Token: token, Seq: 4, Text: "ab😀"})
-	s.Lock(t, "locked")
-	s.Lock(t, "locked behind")
+	if locked {
+		s.Lock(t, "locked")
+		s.Lock(t, "locked behind")
+	}
 	answers, err := s.Batch(batch)
 	if err != nil {
 		t.Fatal(err)
