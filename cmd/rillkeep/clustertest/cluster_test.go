@@ -20,7 +20,7 @@ import (
 const secret = "a secret of the test's cluster"
 
 // drain is the time that a stopping node has.
-const drain = 12 * time.Second
+const drain = 20 * time.Second
 
 // cluster is nodes that share a database, each a process.
 type cluster struct {
