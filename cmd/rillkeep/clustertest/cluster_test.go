@@ -20,7 +20,7 @@ import (
 const secret = "a secret of the test's cluster"
 
 // drain is the time that a stopping node has.
-const drain = 12 * time.Second
+const drain = 20 * time.Second
 
 // cluster is nodes that share a database, each a process.
 type cluster struct {
@@ -146,11 +146,16 @@ func (c *cluster) living(i int) *node {
 // await waits until something is so.
 func (c *cluster) await(what string, is func() bool) {
 	c.Helper()
+	c.awaitFor(patience, what, is)
+}
+
+func (c *cluster) awaitFor(limit time.Duration, what string, is func() bool) {
+	c.Helper()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
-	for deadline := time.Now().Add(patience); !is(); <-tick.C {
+	for deadline := time.Now().Add(limit); !is(); <-tick.C {
 		if time.Now().After(deadline) {
-			c.Fatalf("no %s after %v", what, patience)
+			c.Fatalf("no %s after %v", what, limit)
 		}
 	}
 }

@@ -38,8 +38,9 @@ func guarded(t *testing.T, size int) (*cluster, *gates) {
 		host := fmt.Sprintf("127.0.1.%d", i+1)
 		gossip, packets := g.listen(host, true)
 		peers, _ := g.listen(host, false)
-		port := gossip.Addr().(*net.TCPAddr).Port
-		g.gossip[port] = n
+		g.mu.Lock()
+		g.gossip[gossip.Addr().(*net.TCPAddr).Port] = n
+		g.mu.Unlock()
 		for _, l := range []net.Listener{gossip, peers} {
 			context.AfterFunc(ctx, func() { _ = l.Close() })
 			running.Go(func() { g.serve(ctx, n, l, &running) })
@@ -110,7 +111,10 @@ func (g *gates) pass(to *node, packets *net.UDPConn) {
 		if err != nil {
 			return
 		}
-		if cut, _ := g.isCut(g.gossip[from.Port], to); !cut {
+		g.mu.Lock()
+		cut := g.cut[[2]*node{g.gossip[from.Port], to}]
+		g.mu.Unlock()
+		if !cut {
 			_, _ = packets.WriteToUDP(buf[:n], &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port}) // who does not listen gets none
 		}
 	}

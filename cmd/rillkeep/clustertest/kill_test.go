@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"rillkeep.dev/rillkeep/plane"
+	"rillkeep.dev/rillkeep/router/client"
 	"rillkeep.dev/rillkeep/store/lease"
 )
 
@@ -41,27 +42,10 @@ func TestAKilledNodesStreamsEndInterruptedAndTheOthersGoOn(t *testing.T) {
 	victim.kill()
 	killed := time.Now()
 	_, cl := c.nodes[1].place()
-	for {
-		snap, sealed := "", 0
-		for id := range lost {
-			s, err := cl.Snapshot(t.Context(), id)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if s.Status == plane.StatusInterrupted {
-				sealed++
-			} else {
-				snap = id + " is " + string(s.Status)
-			}
-		}
-		if sealed == len(lost) {
-			break
-		}
-		if time.Since(killed) > sealTime {
-			t.Fatalf("after %v %d of %d are sealed; %s", sealTime, sealed, len(lost), snap)
-		}
-		time.Sleep(time.Second)
-	}
+	c.awaitFor(sealTime, "end of all that it had", func() bool {
+		page, err := cl.List(t.Context(), client.Query{Status: "interrupted", Limit: streams})
+		return err == nil && len(page.Streams) == len(lost)
+	})
 	t.Logf("%d streams were sealed %v after the kill", len(lost), time.Since(killed).Round(time.Second))
 	l.finish()
 	l.tell()

@@ -190,11 +190,9 @@ func TestReadersAndOwnersThatDieLeaveNoTrace(t *testing.T) {
 	stay := &reader{c: c, text: p.text, only: far}
 	stayed := make(chan error, 1)
 	go func() { stayed <- stay.run(c.within(2 * patience)) }()
-	for k := 5; k < 50; k++ {
-		if err := p.append(t.Context(), p.text.ends[k]); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(40 * time.Millisecond)
+	p.next, p.pause = 5, 40*time.Millisecond
+	if err := p.speak(t.Context(), nil); err != nil {
+		t.Fatal(err)
 	}
 	owner.kill()
 	reading.Wait()
