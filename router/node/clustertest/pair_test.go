@@ -31,7 +31,7 @@ func TestReadersOfAPairThatIsCutFollowTheStore(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			seeds(t, []uint64{1, 2}, func(w *world) {
 				w.start(3)
-				w.load(3, 800, 100*time.Millisecond, "auto")
+				w.load(2, 280, 250*time.Millisecond, "auto")
 				w.stay()
 				time.Sleep(2 * time.Second)
 				owner, others := w.host(w.producers[0].id)
