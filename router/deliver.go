@@ -50,7 +50,10 @@ func (r *Router) deliver(c echo.Context, from source) error {
 	}
 	d := &delivery{
 		router: r, id: streamID(c), grant: c.Get(grantKey).(auth.Grant), from: from,
-		signal: make(chan struct{}, 1),
+		signal: make(chan struct{}, 1), ping: r.limits.Ping,
+	}
+	if isFromNode(c) {
+		d.ping = min(d.ping, innerPing)
 	}
 	c.Response().Committed = true // what follows is not echo's to answer
 	req, w := c.Request(), c.Response().Writer
@@ -88,6 +91,7 @@ type delivery struct {
 	rest    []byte          // to be sent before all else
 	more    <-chan struct{} // what the source waits for; nil after the terminal frame
 	last    plane.Kind      // of the frame that was sent last
+	ping    time.Duration   // between two
 	pingAt  time.Time
 	checkAt time.Time
 	timer   *time.Timer // ticks
@@ -105,8 +109,8 @@ func (d *delivery) begin() {
 	// Readers of a node that died should not all come back at once.
 	d.rest = sse.Retry(minRetry + rand.IntN(minRetry))
 	d.more = now
-	d.pingAt, d.checkAt = time.Now().Add(limits.Ping), time.Now().Add(limits.Recheck)
-	d.timer = time.AfterFunc(min(limits.Ping, limits.Recheck), d.tick)
+	d.pingAt, d.checkAt = time.Now().Add(d.ping), time.Now().Add(limits.Recheck)
+	d.timer = time.AfterFunc(min(d.ping, limits.Recheck), d.tick)
 	d.forget = context.AfterFunc(d.router.stop, func() {
 		d.interrupt(reasonStop)
 		time.AfterFunc(stopGrace, d.to.cut)
@@ -249,7 +253,7 @@ func (d *delivery) attend(to sender) (reason string, err error) {
 	}
 	if !at.Before(d.pingAt) {
 		err = to.send([][]byte{sse.Ping})
-		d.pingAt = at.Add(limits.Ping)
+		d.pingAt = at.Add(d.ping)
 	}
 	d.timer.Reset(max(0, min(time.Until(d.pingAt), time.Until(d.checkAt))))
 	return "", err
