@@ -44,17 +44,16 @@ const (
 // connection can be had, it goes on without the request, which needs a fraction
 // of the memory of the HTTP server's; else in the request's goroutine.
 func (r *Router) deliver(c echo.Context, from source) error {
-	ping := r.limits.Ping
-	if isFromNode(c) {
-		ping = min(ping, innerPing)
-	}
 	if !r.cfg.Metrics.admitReader(r.limits.Readers) {
 		from.Close()
 		return wire.Detail(wire.ErrUnavailable, "the node has as many readers as it may")
 	}
 	d := &delivery{
-		router: r, id: streamID(c), grant: c.Get(grantKey).(auth.Grant), from: from, ping: ping,
-		signal: make(chan struct{}, 1),
+		router: r, id: streamID(c), grant: c.Get(grantKey).(auth.Grant), from: from,
+		signal: make(chan struct{}, 1), ping: r.limits.Ping,
+	}
+	if isFromNode(c) {
+		d.ping = min(d.ping, innerPing)
 	}
 	c.Response().Committed = true // what follows is not echo's to answer
 	req, w := c.Request(), c.Response().Writer

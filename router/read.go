@@ -121,7 +121,7 @@ type autoSource struct {
 func (a *autoSource) goLive(live *plane.Cursor) bool {
 	open, _, _ := live.Poll()
 	first, some, _ := live.Poll()
-	if open.Kind != plane.KindOpen || some && !isLive(first) {
+	if open.Kind != plane.KindOpen || some && !isLive(first) || a.isAhead(open) {
 		live.Close()
 		return false
 	}
@@ -133,6 +133,13 @@ func (a *autoSource) goLive(live *plane.Cursor) bool {
 		a.held = append(a.held, first)
 	}
 	return true
+}
+
+// isAhead reports whether the reader has more of the text than the live plane here:
+// what is attached anew gets its text in a moment. To go there would take the reader
+// back from what it has, and that only another epoch may.
+func (a *autoSource) isAhead(open plane.Frame) bool {
+	return a.opened && open.From < a.at.Offset && open.Epoch <= a.at.Epoch
 }
 
 // isLive reports whether f is one of the live plane's own, and does not send the

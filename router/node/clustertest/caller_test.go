@@ -26,7 +26,6 @@ type caller struct {
 
 const (
 	dialTime = 500 * time.Millisecond
-	silence  = 7 * time.Second // of a server that pings every 2 s
 	callTime = 5 * time.Second
 )
 
@@ -45,7 +44,7 @@ func (w *world) caller(at int, alone bool, lost func(id string, why error)) *cal
 	c.http = &http.Transport{DialContext: c.dial, DisableCompression: true}
 	var err error
 	c.client, err = client.New(client.Config{
-		Server: "http://localhost:8080", HTTP: &http.Client{Transport: c.http}, Timeout: callTime, Silence: silence,
+		Server: "http://localhost:8080", HTTP: &http.Client{Transport: c.http}, Timeout: callTime, Silence: time.Second + 3*w.ping,
 		Lost: func(id string, why error) {
 			if errors.Is(why, client.ErrUnreached) || why.Error() == "the server is silent" {
 				c.turn()

@@ -59,7 +59,7 @@ func TestInWhateverGoesWrongAllThatIsPromisedHolds(t *testing.T) {
 	t.Parallel()
 	seeds(t, chaosSeeds, func(w *world) {
 		w.start(5)
-		w.load(4, 500, 200*time.Millisecond, "auto", "durable")
+		w.load(3, 300, 300*time.Millisecond, "auto", "durable")
 		begun := map[*member]*fault{}
 		var said []string
 		for range 6 {

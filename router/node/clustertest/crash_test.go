@@ -42,7 +42,7 @@ func TestStreamsOfAnOwnerThatCrashesEndInterruptedWithWhatWasCheckpointed(t *tes
 		t.Run(name, func(t *testing.T) {
 			seeds(t, []uint64{1, 2}, func(w *world) {
 				w.start(4)
-				w.load(8, 400, 50*time.Millisecond, "auto")
+				w.load(6, 100, 200*time.Millisecond, "auto")
 				time.Sleep(5 * time.Second)
 				w.more("auto", "durable")
 				at := w.hosts()

@@ -29,7 +29,7 @@ func TestADrainedNodeHandsItsStreamsOverAndNoReaderNotices(t *testing.T) {
 	t.Parallel()
 	seeds(t, []uint64{1, 2}, func(w *world) {
 		w.start(3)
-		w.load(9, 300, 50*time.Millisecond, "auto")
+		w.load(6, 100, 100*time.Millisecond, "auto")
 		time.Sleep(time.Second)
 		w.more("auto", "durable")
 		before := 0
@@ -59,7 +59,7 @@ func TestARollingRestartOfFiveNodesLosesNothing(t *testing.T) {
 	t.Parallel()
 	seeds(t, []uint64{1, 2}, func(w *world) {
 		w.start(5)
-		w.load(10, 400, 100*time.Millisecond, "auto")
+		w.load(5, 160, 250*time.Millisecond, "auto")
 		for i := range 5 {
 			old := w.members[i]
 			old.drain()
@@ -69,7 +69,7 @@ func TestARollingRestartOfFiveNodesLosesNothing(t *testing.T) {
 			w.more("auto")
 		}
 		w.settle()
-		if moves := w.moved(); moves < 5 {
+		if moves := w.moved(); moves < 3 {
 			w.t.Errorf("%d streams changed hands", moves)
 		}
 		w.unseen(leaving...)
@@ -81,7 +81,7 @@ func TestNodesThatAllDrainWithoutReturnSealWhatNobodyTakes(t *testing.T) {
 	t.Parallel()
 	seeds(t, []uint64{1}, func(w *world) {
 		w.start(5)
-		w.load(10, 1000, 100*time.Millisecond, "auto")
+		w.load(3, 600, 250*time.Millisecond, "auto")
 		for _, m := range w.members {
 			m.drain()
 		}

@@ -42,7 +42,7 @@ func TestLiveStreamsStayWhereTheyAreWhenNodesJoin(t *testing.T) {
 	t.Parallel()
 	seeds(t, []uint64{1, 2}, func(w *world) {
 		w.start(2)
-		w.load(8, 200, 50*time.Millisecond, "auto", "live")
+		w.load(5, 60, 150*time.Millisecond, "auto", "live")
 		hosts := map[string]string{}
 		for _, p := range w.producers {
 			hosts[p.id] = w.judge.of(p.id).row.Token

@@ -79,7 +79,7 @@ func (w *world) startAt(number int, name string) *member {
 	defer cancel()
 	m.node, err = node.Open(ctx, node.Config{
 		Name: m.name, Store: m.store, Listener: listen(httpPort), Logger: w.log.logger(m.name),
-		Limits: router.Limits{Ping: 2 * time.Second},
+		Limits: router.Limits{Ping: w.ping},
 		Cluster: &node.Cluster{
 			Secrets: []string{secret}, Transport: transport, Listener: listen(peerPort),
 			Dial: func(ctx context.Context, addr string) (net.Conn, error) { return m.wire.Dial(ctx, "tcp", addr) },

@@ -1,6 +1,7 @@
 package clustertest
 
 import (
+	"strings"
 	"testing"
 	"time"
 )
@@ -31,7 +32,7 @@ func TestReadersOfAPairThatIsCutFollowTheStore(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			seeds(t, []uint64{1, 2}, func(w *world) {
 				w.start(3)
-				w.load(3, 800, 100*time.Millisecond, "auto")
+				w.load(2, 280, 250*time.Millisecond, "auto")
 				w.stay()
 				time.Sleep(2 * time.Second)
 				owner, others := w.host(w.producers[0].id)
@@ -93,4 +94,27 @@ func TestAnAttachEndsInTimeWhateverTheOwnerDoes(t *testing.T) {
 			})
 		})
 	}
+}
+
+// At default settings: a stream whose model thinks for minutes is silent, and its
+// attaches are not.
+func TestASilentStreamStaysAttached(t *testing.T) {
+	t.Parallel()
+	seeds(t, []uint64{1}, func(w *world) {
+		w.ping = 15 * time.Second
+		w.start(3)
+		p := w.produce("s", 0, 10, 50*time.Millisecond)
+		p.hold = make(chan struct{})
+		w.open("s")
+		for at := range w.members {
+			w.readBy("s", at, "live", 0, true)
+		}
+		time.Sleep(2 * time.Minute)
+		close(p.hold)
+		w.settle()
+		w.unseen()
+		if lines := w.log.tail(1000); strings.Contains(lines, "relay failed") {
+			w.t.Error("an attach was lost")
+		}
+	})
 }

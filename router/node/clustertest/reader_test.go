@@ -23,7 +23,6 @@ type reader struct {
 	first   time.Duration // from the join to the first frame
 	pos     int64         // it has the text up to here
 	reached int64         // the most that it ever had
-	at      time.Time     // of its newest text
 	rewinds int           // opens below what it had
 	lost    []string      // why connections were lost
 	end     plane.Frame
@@ -87,7 +86,7 @@ func (r *reader) take(f plane.Frame) {
 		if f.From != r.pos || f.Seq != f.From+plane.Units(f.Text) || !r.script.is(f.From, f.Text) {
 			r.w.t.Errorf("S: %s: at %d it got %q from %d to %d, which is %q", r.name, r.pos, f.Text, f.From, f.Seq, r.script.text(f.From, f.Seq))
 		}
-		r.pos, r.reached, r.at = f.Seq, max(r.reached, f.Seq), time.Now()
+		r.pos, r.reached = f.Seq, max(r.reached, f.Seq)
 	case plane.KindDurable:
 		if f.Seq > row.Seq {
 			r.w.t.Errorf("H: %s: it is told that %d units are durable of %d", r.name, f.Seq, row.Seq)

@@ -29,6 +29,7 @@ type world struct {
 	judge   *judge
 	members []*member
 	log     *log
+	ping    time.Duration // of nodes to their readers
 
 	ctx       context.Context // of all clients
 	end       context.CancelFunc
@@ -45,8 +46,8 @@ func inBubble(t *testing.T, seed uint64, test func(w *world)) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{
 			t: t, rng: rand.New(rand.NewPCG(seed, 1)), began: time.Now(), judge: newJudge(t),
-			net: ringtest.New(ringtest.Options{Latency: time.Millisecond, Jitter: time.Millisecond, Seed: seed}),
-			log: &log{began: time.Now(), requests: make(map[string][]request)},
+			net:  ringtest.New(ringtest.Options{Latency: time.Millisecond, Jitter: time.Millisecond, Seed: seed}),
+			ping: 2 * time.Second, log: &log{began: time.Now(), requests: make(map[string][]request)},
 		}
 		w.ctx, w.end = context.WithCancel(context.Background())
 		w.db = storetest.NewSharedMemory(w.judge.watch)
