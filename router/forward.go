@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"sync"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -59,14 +60,24 @@ func (r *Router) owned(next echo.HandlerFunc) echo.HandlerFunc {
 }
 
 // ownedPump is owned for a body without a bound: who has the stream is asked
-// before any of it is sent.
+// before any of it is sent. It is sent by a pipe, since a read of it ends with
+// nothing but the client, and would hold up the end of what it is sent to.
 func (r *Router) ownedPump(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if r.servesItself(c) {
 			return next(c)
 		}
-		// Half a body that is still being waited for would outlive the answer.
-		defer func() { readUntil(c, time.Now().Add(lastWord)) }()
+		in, out := io.Pipe()
+		var body sync.WaitGroup
+		defer func() {
+			_ = in.Close()
+			end := time.Now()
+			if c.Response().Committed {
+				end = end.Add(lastWord)
+			}
+			readUntil(c, end)
+			body.Wait()
+		}()
 		return r.route(c, next, func(member string) (*http.Response, error) {
 			ctx, id := c.Request().Context(), streamID(c)
 			member, err := r.where(ctx, id, member)
@@ -74,11 +85,12 @@ func (r *Router) ownedPump(next echo.HandlerFunc) echo.HandlerFunc {
 				return nil, err
 			}
 			ctx = peer.Quiet(ctx) // a producer may pause, and then there is nothing to acknowledge
-			req, err := forwarded(ctx, c.Request(), c.Request().Body, c.Request().ContentLength)
+			req, err := forwarded(ctx, c.Request(), in, c.Request().ContentLength)
 			if err != nil {
 				return nil, err
 			}
 			readUntil(c, time.Time{})
+			body.Go(func() { take(out, c.Request().Body) })
 			return r.send(ctx, id, member, req)
 		})
 	}
