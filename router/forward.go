@@ -9,11 +9,13 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"sync"
 	"time"
 
 	"github.com/labstack/echo/v4"
 
 	"rillkeep.dev/rillkeep/plane"
+	"rillkeep.dev/rillkeep/router/auth"
 	"rillkeep.dev/rillkeep/router/peer"
 	"rillkeep.dev/rillkeep/router/wire"
 )
@@ -42,7 +44,7 @@ var errNoHost = wire.Detail(wire.ErrUnavailable, "the node that has the stream c
 func (r *Router) owned(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if r.servesItself(c) {
-			return next(c)
+			return r.left(c, next(c))
 		}
 		body, err := r.body(c, max(maxBody, r.limits.AppendBytes))
 		if err != nil {
@@ -59,14 +61,24 @@ func (r *Router) owned(next echo.HandlerFunc) echo.HandlerFunc {
 }
 
 // ownedPump is owned for a body without a bound: who has the stream is asked
-// before any of it is sent.
+// before any of it is sent. It is sent by a pipe, since a read of it ends with
+// nothing but the client, and would hold up the end of what it is sent to.
 func (r *Router) ownedPump(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if r.servesItself(c) {
-			return next(c)
+			return r.left(c, next(c))
 		}
-		// Half a body that is still being waited for would outlive the answer.
-		defer func() { readUntil(c, time.Now().Add(lastWord)) }()
+		in, out := io.Pipe()
+		var body sync.WaitGroup
+		defer func() {
+			_ = in.Close()
+			end := time.Now()
+			if c.Response().Committed {
+				end = end.Add(lastWord)
+			}
+			readUntil(c, end)
+			body.Wait()
+		}()
 		return r.route(c, next, func(member string) (*http.Response, error) {
 			ctx, id := c.Request().Context(), streamID(c)
 			member, err := r.where(ctx, id, member)
@@ -74,11 +86,12 @@ func (r *Router) ownedPump(next echo.HandlerFunc) echo.HandlerFunc {
 				return nil, err
 			}
 			ctx = peer.Quiet(ctx) // a producer may pause, and then there is nothing to acknowledge
-			req, err := forwarded(ctx, c.Request(), c.Request().Body, c.Request().ContentLength)
+			req, err := forwarded(ctx, c.Request(), in, c.Request().ContentLength)
 			if err != nil {
 				return nil, err
 			}
 			readUntil(c, time.Time{})
+			body.Go(func() { take(out, c.Request().Body) })
 			return r.send(ctx, id, member, req)
 		})
 	}
@@ -89,6 +102,15 @@ func (r *Router) ownedPump(next echo.HandlerFunc) echo.HandlerFunc {
 // node is never sent on.
 func (r *Router) servesItself(c echo.Context) bool {
 	return r.cfg.Cluster == nil || isFromNode(c) || r.isHere(streamID(c))
+}
+
+// left is err, of a stream that was here: one that has gone to another node just then
+// is there for who asks again. Another node is told which.
+func (r *Router) left(c echo.Context, err error) error {
+	if _, ok := r.elsewhere(err); ok && !isFromNode(c) {
+		return wire.Detail(plane.ErrMoved, "the stream has just gone to another node; try again")
+	}
+	return err
 }
 
 // route serves a request here, if that is where the ring has its stream, or has send
@@ -127,7 +149,7 @@ func (r *Router) isHere(id string) bool {
 
 // forwarded is a request as another node is sent it: what it asks, without who asked.
 func forwarded(ctx context.Context, req *http.Request, body io.Reader, length int64) (*http.Request, error) {
-	target := url.URL{Scheme: "http", Host: "peer", Path: req.URL.Path, RawPath: req.URL.RawPath, RawQuery: req.URL.RawQuery}
+	target := url.URL{Scheme: "http", Host: "peer", Path: req.URL.Path, RawPath: req.URL.RawPath, RawQuery: auth.WithoutToken(req.URL.RawQuery)}
 	out, err := http.NewRequestWithContext(ctx, req.Method, target.String(), body)
 	if err != nil {
 		return nil, fmt.Errorf("forward request: %w", err)

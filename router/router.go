@@ -17,6 +17,7 @@ import (
 	"rillkeep.dev/rillkeep/actor"
 	"rillkeep.dev/rillkeep/plane"
 	"rillkeep.dev/rillkeep/router/auth"
+	"rillkeep.dev/rillkeep/router/peer"
 	"rillkeep.dev/rillkeep/router/web"
 	"rillkeep.dev/rillkeep/store"
 	"rillkeep.dev/rillkeep/store/feed"
@@ -119,8 +120,11 @@ func (r *Router) routes() {
 	e.HEAD("/web/*", page)
 }
 
-// ServeHTTP implements http.Handler.
-func (r *Router) ServeHTTP(w http.ResponseWriter, req *http.Request) { r.echo.ServeHTTP(w, req) }
+// ServeHTTP implements http.Handler. What nodes tell each other by is no client's to say.
+func (r *Router) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	peer.Strip(req.Header)
+	r.echo.ServeHTTP(w, req)
+}
 
 // Wait returns when nothing runs: no request, no reader's connection (which may
 // not be the HTTP server's to end any more), no sample; or ctx is done.

@@ -2,6 +2,7 @@ package auth
 
 import (
 	"net/http"
+	"net/url"
 	"strings"
 )
 
@@ -33,4 +34,14 @@ func FromRequest(r *http.Request) (token string, ok bool) {
 		return token, true
 	}
 	return "", false
+}
+
+// WithoutToken returns a raw query without the tokens in it: it can be passed on.
+func WithoutToken(rawQuery string) string {
+	query, _ := url.ParseQuery(rawQuery) // what it can't read is nothing that FromRequest reads
+	if !query.Has(queryName) {
+		return rawQuery
+	}
+	query.Del(queryName)
+	return query.Encode()
 }

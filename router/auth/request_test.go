@@ -46,3 +46,18 @@ func TestTokenIsTakenFromTheFirstPlaceThatHasOne(t *testing.T) {
 		})
 	}
 }
+
+func TestAQueryIsPassedOnWithoutItsTokens(t *testing.T) {
+	for query, want := range map[string]string{
+		"":                             "",
+		"from=3":                       "from=3",
+		"from=3&access_token=T":        "from=3",
+		"access_token=T&access_token=": "",
+		"access%5Ftoken=T&from=3":      "from=3",
+		"from=3&%zz&access_token=T":    "from=3",
+	} {
+		if got := auth.WithoutToken(query); got != want {
+			t.Errorf("%q: %q, want %q", query, got, want)
+		}
+	}
+}

@@ -236,9 +236,10 @@ func (l leased) Peers(ctx context.Context) ([]string, error) {
 	return peers, nil
 }
 
-// watch closes the connections to members that have gone.
+// watch closes the connections to members that have gone, and ends the node when
+// another has its name.
 func (m *member) watch(ctx context.Context) {
-	known := map[string]bool{}
+	known, replaced := map[string]bool{}, false
 	for {
 		changed := m.ring.Changed()
 		now := map[string]bool{}
@@ -251,7 +252,8 @@ func (m *member) watch(ctx context.Context) {
 			}
 		}
 		known = now
-		if m.ring.View().Replaced() {
+		if m.ring.View().Replaced() && !replaced {
+			replaced = true
 			m.node.log.Error("another process has this node's name, and its place: this one stops")
 			m.node.fail()
 		}

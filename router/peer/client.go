@@ -112,7 +112,8 @@ func (cfg Config) withDefaults() Config {
 // Do sends req to a peer and returns its answer, whose header is authentic and
 // whose body must be closed. Of req's URL path and query count. ctx bounds the
 // whole exchange, the reading of the answer's body, too; req's own context does
-// not count. req is not altered, but its body is used up.
+// not count. req is not altered, but its body is used up, and closing it must end a
+// read of it: that is waited for when the exchange ends.
 func (c *Client) Do(ctx context.Context, to Peer, req *http.Request) (*http.Response, error) {
 	return c.DoWithin(ctx, 0, to, req)
 }

@@ -39,8 +39,7 @@ var hopByHop = []string{
 }
 
 // Strip removes every internal header, however its name is written. A public
-// listener uses it on what a client sends, headers and trailers, before anything
-// looks at them, and on what goes out to a client.
+// listener uses it on what a client sends, before anything looks at it.
 func Strip(h http.Header) {
 	for name := range h {
 		if internal(name) {

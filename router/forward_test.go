@@ -1,0 +1,76 @@
+package router
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/labstack/echo/v4"
+
+	"rillkeep.dev/rillkeep/actor"
+	"rillkeep.dev/rillkeep/plane"
+	"rillkeep.dev/rillkeep/router/peer"
+	"rillkeep.dev/rillkeep/router/wire"
+	"rillkeep.dev/rillkeep/store/storetest"
+)
+
+// two are this node, n/1, and n/2, which has all that this one has not.
+type two struct{}
+
+func (two) Self() string                          { return "n/1" }
+func (two) Owner(string) string                   { return "n/2" }
+func (two) Has(member string) bool                { return member == "n/1" || member == "n/2" }
+func (two) Digest() string                        { return "" }
+func (two) Describe(context.Context) wire.Cluster { return wire.Cluster{} }
+func (two) Do(context.Context, string, *http.Request) (*http.Response, error) {
+	return nil, peer.ErrUnreachable
+}
+
+func TestAStreamThatLeavesWhileItIsAskedForIsToBeAskedForAgain(t *testing.T) {
+	rows := storetest.NewMemory()
+	actors, err := actor.New(actor.Config{Plane: plane.Config{Store: rows}, Node: "n/1", Authorize: Authorize})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = actors.Close(context.Background()) })
+	if _, err := actors.Open(t.Context(), plane.Claim{ID: "m1"}); err != nil {
+		t.Fatal(err)
+	}
+	r, err := New(Config{Actors: actors, Store: rows, Metrics: NewMetrics(), Cluster: two{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone := func(echo.Context) error { return &heldBy{"n/2"} }
+	for _, serve := range []echo.HandlerFunc{r.owned(gone), r.ownedPump(gone)} {
+		c := r.echo.NewContext(httptest.NewRequest(http.MethodPost, "/", nil), httptest.NewRecorder())
+		c.Set(idKey, "m1")
+		if err := serve(c); !errors.Is(err, plane.ErrMoved) {
+			t.Errorf("a client: %v", err)
+		}
+		c.Set(nodeKey, "n/2")
+		if h, ok := errors.AsType[*heldBy](serve(c)); !ok || h.member != "n/2" {
+			t.Errorf("a node: %v", h)
+		}
+	}
+}
+
+func TestWhatIsSentToAnotherNodeDoesNotSayWhoAsked(t *testing.T) {
+	req := httptest.NewRequest(http.MethodPost, "/v1/streams/a%2Fb/append?from=3&access_token=secret", strings.NewReader("text"))
+	for _, name := range []string{"Authorization", "Cookie", "X-Forwarded-For", peer.Prefix + "Host"} {
+		req.Header.Set(name, "secret")
+	}
+	req.Header.Set("Content-Type", "text/plain")
+	out, err := forwarded(t.Context(), req, req.Body, req.ContentLength)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := out.URL.String(); got != "http://peer/v1/streams/a%2Fb/append?from=3" {
+		t.Errorf("it asks for %s", got)
+	}
+	if len(out.Header) != 1 || out.Header.Get("Content-Type") != "text/plain" || out.ContentLength != 4 {
+		t.Errorf("%v, %d bytes", out.Header, out.ContentLength)
+	}
+}
