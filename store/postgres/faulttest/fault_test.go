@@ -34,14 +34,16 @@ func (s scene) exec(sql string) {
 // call may take.
 func lasts() { <-time.After(1500 * time.Millisecond) }
 
-var faults = map[string]struct {
+type fault struct {
 	streams int
 	url     string   // settings in the store's URL
 	server  []string // settings of a server of its own; nil takes the shared one
 	pooled  bool     // by way of a pooler
 	patient bool     // no call is given up: it is the answers that count
 	strike  func(scene)
-}{
+}
+
+var faults = map[string]fault{
 	"requests that do not arrive": {strike: func(s scene) {
 		defer s.proxy.On(pgtest.Every(5, pgtest.Writes), pgtest.CutBefore)()
 		lasts()
@@ -84,7 +86,7 @@ var faults = map[string]struct {
 		lasts()
 		s.proxy.Refuse(false)
 	}},
-	"sessions that are terminated": {strike: func(s scene) {
+	"sessions that are terminated": {streams: 200, strike: func(s scene) {
 		for range 8 {
 			pgtest.Terminate(s.t, s.url)
 			<-time.After(150 * time.Millisecond)
@@ -96,7 +98,7 @@ var faults = map[string]struct {
 			<-time.After(150 * time.Millisecond)
 		}
 	}},
-	"a restart": {server: []string{"fsync=off"}, strike: func(s scene) {
+	"a restart": {streams: 200, server: []string{"fsync=off"}, strike: func(s scene) {
 		if err := errors.Join(s.server.Down(server.Fast), s.server.Up()); err != nil {
 			s.t.Error(err)
 		}
@@ -245,31 +247,36 @@ func TestStreamsOutliveWhatHappensToTheirDatabase(t *testing.T) {
 	for name, fault := range faults {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := scene{}
-			if fault.server == nil {
-				s.url = pgtest.URL(t)
-			} else {
-				var err error
-				if s.server, err = server.Start(t.Context(), fault.server...); err != nil {
-					t.Fatal(err)
-				}
-				t.Cleanup(func() { _ = s.server.Stop() })
-				s.url = s.server.URL()
-			}
-			s.proxy = pgtest.NewProxy(t, s.url)
-			way := s.proxy.URL()
-			if fault.pooled {
-				way = pgtest.Bouncer(t, way)
-			}
-			policy := policy()
-			if fault.patient {
-				policy.StoreTimeout = patience
-			}
-			s.fleet = launch(t, policy, cmp.Or(fault.streams, 64), way+fault.url, s.url)
-			s.underway(2)
-			fault.strike(s)
-			lasts() // as in between
-			s.land()
+			fault.happens(t, managed)
 		})
 	}
+}
+
+// happens lets a fault happen to streams that are kept so.
+func (f fault) happens(t *testing.T, keeping keeping) {
+	s := scene{}
+	if f.server == nil {
+		s.url = pgtest.URL(t)
+	} else {
+		var err error
+		if s.server, err = server.Start(t.Context(), f.server...); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = s.server.Stop() })
+		s.url = s.server.URL()
+	}
+	s.proxy = pgtest.NewProxy(t, s.url)
+	way := s.proxy.URL()
+	if f.pooled {
+		way = pgtest.Bouncer(t, way)
+	}
+	policy := policy()
+	if f.patient {
+		policy.StoreTimeout = patience
+	}
+	s.fleet = launch(t, policy, keeping, cmp.Or(f.streams, 64), way+f.url, s.url)
+	s.underway(2)
+	f.strike(s)
+	lasts() // as in between
+	s.land()
 }

@@ -19,7 +19,6 @@ import (
 
 	"rillkeep.dev/rillkeep/actor"
 	"rillkeep.dev/rillkeep/plane"
-	"rillkeep.dev/rillkeep/store/postgres"
 )
 
 // patience bounds what a test waits for. Nothing that works takes as long.
@@ -39,6 +38,7 @@ func policy() plane.Policy {
 // fleet is streams that are produced and read on a node of their own.
 type fleet struct {
 	t       *testing.T
+	keeping keeping
 	system  *actor.System
 	streams []*stream
 	db      *pgxpool.Pool   // the database past whatever breaks
@@ -66,13 +66,9 @@ type stream struct {
 
 // launch starts a node over the database of storeURL, n streams, and a look at
 // their rows by way of directURL.
-func launch(t *testing.T, policy plane.Policy, n int, storeURL, directURL string) *fleet {
+func launch(t *testing.T, policy plane.Policy, keeping keeping, n int, storeURL, directURL string) *fleet {
 	t.Helper()
-	s, err := postgres.Open(t.Context(), storeURL, postgres.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	f := &fleet{t: t}
+	f := &fleet{t: t, keeping: keeping}
 	f.enough, f.stop = context.WithCancel(context.Background())
 	f.over, f.lookAway = context.WithCancel(context.Background())
 	cfg, err := pgxpool.ParseConfig(directURL)
@@ -83,7 +79,11 @@ func launch(t *testing.T, policy plane.Policy, n int, storeURL, directURL string
 	if f.db, err = pgxpool.NewWithConfig(t.Context(), cfg); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.db.Ping(t.Context()); err != nil { // before there are no more connections
+	if _, err := f.db.Exec(t.Context(), keeping.prepare); err != nil { // before there are no more connections
+		t.Fatal(err)
+	}
+	s, err := keeping.open(t.Context(), storeURL)
+	if err != nil {
 		t.Fatal(err)
 	}
 	f.system, err = actor.New(actor.Config{

@@ -22,12 +22,7 @@ type row struct {
 
 // rows answers all of them, or why the database does not.
 func (f *fleet) rows(ctx context.Context) (map[string]row, error) {
-	found, err := f.db.Query(ctx, `
-		SELECT id, s.seq, status, body, c.ends, c.texts
-		FROM rillkeep.streams s, LATERAL (
-			SELECT array_agg(seq ORDER BY seq) AS ends, array_agg(text ORDER BY seq) AS texts
-			FROM rillkeep.chunks WHERE stream_id = s.id
-		) c`)
+	found, err := f.db.Query(ctx, f.keeping.rows)
 	if err != nil {
 		return nil, err
 	}

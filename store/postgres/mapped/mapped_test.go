@@ -117,20 +117,40 @@ func TestStore(t *testing.T) {
 	for name, app := range map[string]application{"full": full, "bare": bare, "odd": odd} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			lacks := storetest.Lacks{
-				Rows: true, Details: true,
-				Tokens: app.tables.Host == "", Cancel: app.tables.Cancel == "", Error: app.tables.Error == "",
-			}
 			url := pgtest.URL(t)
-			db := raw(t, url)
-			app.create(t, db)
-			storetest.RunLacking(t, lacks, func(tb testing.TB) store.Store {
-				door := &backdoor{Store: open(tb, url, app.tables), tb: tb, db: db, app: app, url: url}
-				door.exec("TRUNCATE {messages}, {chunks}")
-				return door
-			})
+			app.testStore(t, url, url, "")
 		})
 	}
+}
+
+func TestStoreByWayOfAPooler(t *testing.T) {
+	for name, app := range map[string]application{"full": full, "bare": bare} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url := pgtest.URL(t)
+			app.testStore(t, url, pgtest.Bouncer(t, url), url)
+		})
+	}
+}
+
+// testStore holds a store to its contract that is reached by way and direct.
+func (a application) testStore(t *testing.T, url, way, direct string) {
+	lacks := storetest.Lacks{
+		Rows: true, Details: true,
+		Tokens: a.tables.Host == "", Cancel: a.tables.Cancel == "", Error: a.tables.Error == "",
+	}
+	db := raw(t, url)
+	a.create(t, db)
+	storetest.RunLacking(t, lacks, func(tb testing.TB) store.Store {
+		s, err := mapped.Open(tb.Context(), way, direct, a.tables)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		tb.Cleanup(func() { shut(tb, s) })
+		door := &backdoor{Store: s, tb: tb, db: db, app: a, url: url}
+		door.exec("TRUNCATE {messages}, {chunks}")
+		return door
+	})
 }
 
 // backdoor is the application's own SQL.
