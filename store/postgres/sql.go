@@ -29,7 +29,7 @@ const (
 		), u AS (
 			INSERT INTO rillkeep.streams AS s (id, status, host, epoch, producer, meta)
 			SELECT $1, 'streaming', $2::text || '/' || (deleted.epoch + 1), deleted.epoch + 1, nullif($3, ''), $4::json
-			FROM rillkeep.epochs deleted
+			FROM (SELECT coalesce(max(epoch), 0) AS epoch FROM rillkeep.epochs) deleted -- one row, whoever emptied the table
 			WHERE NOT EXISTS (SELECT FROM rillkeep.chunks WHERE stream_id = $1)
 				AND (EXISTS (SELECT FROM free) OR NOT EXISTS (SELECT FROM rillkeep.streams WHERE id = $1))
 			ON CONFLICT (id) DO UPDATE

@@ -27,8 +27,10 @@ const LockTimeout = "20ms"
 
 // defaults are session settings for connections whose URL does not set them. A
 // call gives up at its context's deadline and cancels its statement; the other
-// timeouts are for what the server would not hear of.
+// timeouts are for what the server would not hear of. In a stricter isolation one
+// stream would fail for what is done to another.
 var defaults = map[string]string{
+	"default_transaction_isolation":       "read committed",
 	"statement_timeout":                   "30s",
 	"lock_timeout":                        LockTimeout,
 	"idle_in_transaction_session_timeout": "30s",
