@@ -68,6 +68,11 @@ func (s *Stream) seal(ctx context.Context, wanted Ending) (Ending, error) {
 	case <-e.done:
 		return e.Ending, e.Err
 	case <-ctx.Done():
+	}
+	select {
+	case <-e.done: // it is known, to who comes late as well
+		return e.Ending, e.Err
+	default:
 		return Ending{}, fmt.Errorf("seal stream: %w", ctx.Err())
 	}
 }

@@ -23,8 +23,8 @@ const (
 			SELECT id, epoch FROM rillkeep.streams
 			WHERE id = ANY ($2::text[]) AND ended_at < now() - $1::interval FOR UPDATE SKIP LOCKED
 		), e AS (
-			UPDATE rillkeep.epochs SET epoch = highest.epoch
-			FROM (SELECT max(epoch) AS epoch FROM old) highest WHERE epochs.epoch < highest.epoch
+			INSERT INTO rillkeep.epochs AS known (epoch) SELECT max(epoch) FROM old HAVING count(*) > 0
+			ON CONFLICT (one) DO UPDATE SET epoch = excluded.epoch WHERE known.epoch < excluded.epoch
 		), c AS (
 			DELETE FROM rillkeep.chunks WHERE stream_id = ANY (ARRAY(SELECT id FROM old))
 		)

@@ -3,6 +3,7 @@ package postgres_test
 import (
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 
 	"rillkeep.dev/rillkeep/plane"
@@ -80,4 +81,26 @@ func TestARowThatIsRefusedCostsNoOtherOfItsBatches(t *testing.T) {
 			}
 		})
 	}
+}
+
+// In a stricter one than ours transactions fail for what others read and write.
+func TestTheRolesIsolationFailsNobody(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	pgtest.Exec(t, url, "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET default_transaction_isolation = serializable', current_database()); END $$")
+	s := open(t, url)
+	var all sync.WaitGroup
+	for n := range 64 {
+		all.Go(func() {
+			row, err := s.Open(t.Context(), plane.Claim{ID: fmt.Sprint("s", n), Node: "n1/boot1"})
+			for range 20 {
+				if err != nil {
+					t.Errorf("s%d: %v", n, err)
+					return
+				}
+				row, err = s.Append(t.Context(), plane.Slice{ID: fmt.Sprint("s", n), Token: row.Token, From: row.Seq, Seq: row.Seq + 1, Text: "x"})
+			}
+		})
+	}
+	all.Wait()
 }

@@ -89,7 +89,7 @@ func TestAPoolerOutlivesCallsThatAreGivenUp(t *testing.T) {
 }
 
 // ours are the settings that a session is asked for if its URL names none.
-const ours = "lock_timeout,statement_timeout,idle_in_transaction_session_timeout,tcp_keepalives_idle,tcp_keepalives_interval,tcp_keepalives_count"
+const ours = "default_transaction_isolation,lock_timeout,statement_timeout,idle_in_transaction_session_timeout,tcp_keepalives_idle,tcp_keepalives_interval,tcp_keepalives_count"
 
 func TestASettingThatAPoolerDropsIsRefused(t *testing.T) {
 	t.Parallel()

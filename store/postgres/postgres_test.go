@@ -201,3 +201,22 @@ func openServer(b *testing.B) store.Store {
 	})
 	return open(b, server.URL())
 }
+
+// As between an application's tests.
+func TestTablesThatWereEmptiedAreAsGoodAsNew(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	s, db := open(t, url), pgtest.Pool(t, url)
+	claim(t, s, "s")
+	exec(t, db, "TRUNCATE rillkeep.streams, rillkeep.chunks, rillkeep.nodes, rillkeep.epochs")
+	if row := claim(t, s, "s"); row.Epoch != 1 {
+		t.Errorf("got %+v", row)
+	}
+	exec(t, db, "UPDATE rillkeep.streams SET status = 'complete', epoch = 7, ended_at = now() - interval '1 day'")
+	if n, err := s.DeleteEnded(t.Context(), time.Hour); n != 1 || err != nil {
+		t.Errorf("deleted %d, %v", n, err)
+	}
+	if row := claim(t, s, "s"); row.Epoch != 8 {
+		t.Errorf("got %+v", row)
+	}
+}

@@ -29,7 +29,7 @@ const (
 		), u AS (
 			INSERT INTO rillkeep.streams AS s (id, status, host, epoch, producer, meta)
 			SELECT $1, 'streaming', $2::text || '/' || (deleted.epoch + 1), deleted.epoch + 1, nullif($3, ''), $4::json
-			FROM rillkeep.epochs deleted
+			FROM (SELECT coalesce(max(epoch), 0) AS epoch FROM rillkeep.epochs) deleted -- one row, whoever emptied the table
 			WHERE NOT EXISTS (SELECT FROM rillkeep.chunks WHERE stream_id = $1)
 				AND (EXISTS (SELECT FROM free) OR NOT EXISTS (SELECT FROM rillkeep.streams WHERE id = $1))
 			ON CONFLICT (id) DO UPDATE
@@ -185,12 +185,14 @@ const (
 // below $2 and enough characters to hold the page; of the chunks those from the
 // one that holds $2 to the one that holds $2+$3. The server unpacks a body up to
 // the page, which is nothing to notice below a megabyte; what it sends is the
-// page.
+// page. A database without an encoding counts bytes: of it comes all of the body.
 var pageSQL = strings.ReplaceAll(`
 	SELECT `+rows.Columns+`, error IS NOT NULL,
-		coalesce(marks[b.mark], 0), substr(body, b.mark * EVERY + 1, $3::bigint::int + EVERY + 1), c.ends, c.texts
+		coalesce(marks[b.mark], 0),
+		CASE WHEN b.mark IS NULL THEN body ELSE substr(body, b.mark * EVERY + 1, $3::bigint::int + EVERY + 1) END,
+		c.ends, c.texts
 	FROM rillkeep.streams,
-		LATERAL (SELECT width_bucket($2::bigint, marks) AS mark) b,
+		LATERAL (SELECT CASE WHEN getdatabaseencoding() <> 'SQL_ASCII' THEN width_bucket($2::bigint, marks) END AS mark) b,
 		LATERAL (
 			SELECT array_agg(k.seq ORDER BY k.seq) AS ends, array_agg(k.text ORDER BY k.seq) AS texts
 			FROM rillkeep.chunks k

@@ -166,7 +166,7 @@ func (s *Store) connect(ctx context.Context, path string, cfg Config) error {
 	if err := s.prepare(ctx, writes); err != nil {
 		return errors.Join(err, writes.Close())
 	}
-	s.writer, err = newWriter(ctx, writes, s.turn)
+	s.writer, err = newWriter(ctx, writes, path, s.turn)
 	if err != nil {
 		return errors.Join(err, writes.Close())
 	}

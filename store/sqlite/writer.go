@@ -29,6 +29,7 @@ type writer struct {
 	conn   *sql.Conn
 	stmt   statements
 	turn   turn
+	place  place
 	queue  chan *job
 	urgent chan *job     // those that no checkpoint may keep back; nobody queues there
 	done   chan struct{} // closed when the goroutine has ended
@@ -45,7 +46,7 @@ type job struct {
 	result chan error // buffered
 }
 
-func newWriter(ctx context.Context, db *sql.DB, turn turn) (*writer, error) {
+func newWriter(ctx context.Context, db *sql.DB, path string, turn turn) (*writer, error) {
 	conn, err := db.Conn(ctx)
 	if err != nil {
 		return nil, err
@@ -58,6 +59,9 @@ func newWriter(ctx context.Context, db *sql.DB, turn turn) (*writer, error) {
 		return nil, errors.Join(err, conn.Close())
 	}
 	if err := w.exec("PRAGMA busy_timeout = 0"); err != nil { // begin waits, more evenly
+		return nil, errors.Join(err, conn.Close())
+	}
+	if w.place, err = placeOf(path); err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
 	go w.run()
@@ -176,6 +180,9 @@ func (w *writer) transact(first *job) (jobs []*job, results []error, err error) 
 // begin begins a transaction, once no other process has one, for as long as
 // somebody waits for it.
 func (w *writer) begin(first *job) error {
+	if err := w.place.check(); err != nil {
+		return err
+	}
 	leave := w.turn.take(turnTime)
 	defer leave()
 	for began := time.Now(); ; <-time.After(lockPoll) {

@@ -27,8 +27,10 @@ const LockTimeout = "20ms"
 
 // defaults are session settings for connections whose URL does not set them. A
 // call gives up at its context's deadline and cancels its statement; the other
-// timeouts are for what the server would not hear of.
+// timeouts are for what the server would not hear of. In a stricter isolation one
+// stream would fail for what is done to another.
 var defaults = map[string]string{
+	"default_transaction_isolation":       "read committed",
 	"statement_timeout":                   "30s",
 	"lock_timeout":                        LockTimeout,
 	"idle_in_transaction_session_timeout": "30s",
@@ -113,6 +115,10 @@ func same(ctx context.Context, pool *pgxpool.Pool, direct *pgx.ConnConfig) error
 	return nil
 }
 
+// bytewise is the encoding of a database that takes any bytes, and counts them
+// where others count characters.
+const bytewise = "SQL_ASCII"
+
 func connect(ctx context.Context, url string, pooled bool) (*pgxpool.Pool, error) {
 	cfg, err := parse(url, pooled)
 	if err != nil {
@@ -122,9 +128,17 @@ func connect(ctx context.Context, url string, pooled bool) (*pgxpool.Pool, error
 	if err != nil {
 		return nil, fmt.Errorf("open database: %w", err)
 	}
-	if err := pool.Ping(ctx); err != nil {
+	var encoding string
+	err = pool.QueryRow(ctx, "SELECT getdatabaseencoding()", pgx.QueryExecModeExec).Scan(&encoding)
+	switch {
+	case err != nil:
+		err = Failed(ctx, err, "connect to database")
+	case encoding != "UTF8" && encoding != bytewise: // most characters have no place in it
+		err = fmt.Errorf("%w: the database has the encoding %s, and must have UTF8: CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0", plane.ErrConfig, encoding)
+	}
+	if err != nil {
 		pool.Close()
-		return nil, Failed(ctx, err, "connect to database")
+		return nil, err
 	}
 	return pool, nil
 }
@@ -157,6 +171,7 @@ func parse(url string, pooled bool) (*pgxpool.Config, error) {
 	if conn.ConnectTimeout == 0 {
 		conn.ConnectTimeout = defaultConnect
 	}
+	conn.RuntimeParams["client_encoding"] = "UTF8" // a role may have another; poolers keep it
 	if _, set := conn.RuntimeParams["application_name"]; !set {
 		conn.RuntimeParams["application_name"] = Application
 	}

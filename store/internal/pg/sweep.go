@@ -100,9 +100,29 @@ func (s *Sweeper) sweep(ctx context.Context, node store.Node, grace time.Duratio
 		if err != nil {
 			return err
 		}
-		return tx.SendBatch(ctx, fold).Close()
+		return written(tx.SendBatch(ctx, fold), fold.Len())
 	})
 	return ended, err
+}
+
+// errUndone says that a row stayed as it was, though it was ours to write.
+var errUndone = errors.New("a trigger undid the write")
+
+// written reads the results of n writes, each of one row.
+func written(results pgx.BatchResults, n int) (err error) {
+	for range n {
+		done, failed := results.Exec()
+		if failed == nil && done.RowsAffected() == 0 {
+			failed = errUndone
+		}
+		if err = failed; err != nil {
+			break
+		}
+	}
+	if closed := results.Close(); err == nil {
+		err = closed
+	}
+	return err
 }
 
 // lockOrphans answers the lengths of the orphans that are to be sealed together.

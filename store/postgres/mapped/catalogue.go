@@ -13,7 +13,7 @@ import (
 const (
 	// tableSQL: $1 the table's quoted name.
 	tableSQL = `
-		SELECT c.oid, n.nspname, c.relname, c.relkind IN ('r', 'p'), has_table_privilege(c.oid, 'DELETE'), quote_ident(current_user)
+		SELECT c.oid, n.nspname, c.relname, c.relkind IN ('r', 'p'), c.relpersistence = 'u', has_table_privilege(c.oid, 'DELETE'), quote_ident(current_user)
 		FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 		WHERE c.oid = to_regclass($1)`
 
@@ -62,6 +62,7 @@ type table struct {
 	Schema    string
 	Name      string
 	IsTable   bool
+	Unlogged  bool
 	Deletable bool
 	User      string // who asks, as SQL has it
 
@@ -84,7 +85,7 @@ func look(ctx context.Context, db querier, name string) (*table, error) {
 		return nil, err
 	}
 	t, err := pgx.CollectExactlyOneRow(rows, func(row pgx.CollectableRow) (t table, err error) {
-		err = row.Scan(&t.Oid, &t.Schema, &t.Name, &t.IsTable, &t.Deletable, &t.User)
+		err = row.Scan(&t.Oid, &t.Schema, &t.Name, &t.IsTable, &t.Unlogged, &t.Deletable, &t.User)
 		return t, err
 	})
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -131,6 +132,11 @@ func lookUp(ctx context.Context, db querier, t Tables) (l layout, err error) {
 		} else if fault != "" {
 			faults = append(faults, fault)
 		}
+		more, err := l.checkConstraints(ctx, db)
+		if err != nil {
+			return l, fmt.Errorf("look at the constraints of %q: %w", t.Message, err)
+		}
+		faults = append(faults, more...)
 	}
 	return l, refusal(faults)
 }
@@ -151,6 +157,11 @@ func (l *layout) check() (faults []string) {
 	}
 	if l.message != nil && l.chunks != nil && l.message.Oid == l.chunks.Oid {
 		faults = append(faults, fmt.Sprintf("%q and %q are one table: give chunks a table of their own", l.names.Message, l.names.Chunks))
+	}
+	for _, t := range []*table{l.message, l.chunks} {
+		if t != nil && t.Unlogged {
+			faults = append(faults, fmt.Sprintf("table %q is unlogged, and so will be empty after a crash: ALTER TABLE %s SET LOGGED", t.Name, t.sql()))
+		}
 	}
 	for _, c := range l.names.columns() {
 		if t := l.of(c.role); t != nil && t.IsTable && *c.name != "" {

@@ -18,8 +18,9 @@ const (
 			FROM {messages} m WHERE m.{id} = {key} FOR NO KEY UPDATE NOWAIT
 		), u AS (
 			UPDATE {messages} m SET {host} = (SELECT mark FROM found) WHERE m.{id} = {key} AND (SELECT fits FROM found)
+			RETURNING true
 		)
-		SELECT seq, status, cancel, CASE WHEN fits THEN mark ELSE token END, epoch, error FROM found`
+		SELECT seq, status, cancel, CASE WHEN EXISTS (SELECT FROM u) THEN mark ELSE token END, epoch, error FROM found`
 
 	// adoptSQL: $1 id, $2 mark, $3 node/incarnation. It answers whether the row was
 	// adopted, and the row.
@@ -29,8 +30,11 @@ const (
 			FROM {messages} m WHERE m.{id} = {key} FOR NO KEY UPDATE NOWAIT
 		), u AS (
 			UPDATE {messages} m SET {host} = (SELECT adopter FROM found) WHERE m.{id} = {key} AND (SELECT fits FROM found)
+			RETURNING true
+		), done AS (
+			SELECT EXISTS (SELECT FROM u) AS done
 		)
-		SELECT coalesce(fits, false), seq, status, cancel, CASE WHEN fits THEN adopter ELSE token END, epoch, error FROM found`
+		SELECT done, seq, status, cancel, CASE WHEN done THEN adopter ELSE token END, epoch, error FROM found, done`
 
 	// disownedSQL is pg.SweepSQL's Orphans for rows that were disowned: the mark says
 	// when.

@@ -50,18 +50,21 @@ const (
 			coalesce(m.{body}, '') <> '' OR EXISTS (SELECT FROM {chunks} c WHERE c.{stream} = {chunk's key}), m.xmin::text
 		FROM {messages} m WHERE m.{id} = {key}`
 
-	// appendSQL: $1 id, $2 token, $3 from, $4 seq, $5 text.
+	// appendSQL: $1 id, $2 token, $3 from, $4 seq, $5 text. An application's trigger
+	// may undo an update, or change it: what counts is what it returns.
 	appendSQL = `
 		WITH found AS (
 			SELECT {row}, m.{seq} = $3::bigint AND {owned} AND m.{status} = 'streaming' AS fits
 			FROM {messages} m WHERE m.{id} = {key} FOR NO KEY UPDATE NOWAIT
 		), u AS (
-			UPDATE {messages} m SET {seq} = $4::bigint WHERE m.{id} = {key} AND (SELECT fits FROM found)
+			UPDATE {messages} m SET {seq} = $4::bigint WHERE m.{id} = {key} AND (SELECT fits FROM found) RETURNING {row}
 		), i AS (
 			INSERT INTO {chunks} ({chunk}, {stream}, {end}, {text})
-			SELECT $1::text || ':' || $4::bigint, {chunk's key}, $4::bigint, $5::text FROM found WHERE fits
+			SELECT $1::text || ':' || $4::bigint, {chunk's key}, $4::bigint, $5::text FROM u WHERE seq = $4::bigint
 		)
-		SELECT CASE WHEN fits THEN $4::bigint ELSE seq END, status, cancel, token, epoch, error FROM found`
+		SELECT * FROM u
+		UNION ALL
+		SELECT seq, status, cancel, token, epoch, error FROM found WHERE NOT EXISTS (SELECT FROM u)`
 
 	// appendAllSQL is appendSQL over arrays, of as many streams: it answers for those
 	// that it appended their number, from 1, cancel and epoch, and leaves out those
@@ -70,17 +73,17 @@ const (
 		WITH slice AS (
 			SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::text[]) WITH ORDINALITY AS s (id, token, start, stop, text, n)
 		), found AS (
-			SELECT s.n, s.id, s.stop, s.text, {cancelled} AS cancel, {epoch} AS epoch,
-				 m.{seq} = s.start AND {owned by s} AND m.{status} = 'streaming' AS fits
+			SELECT s.n, s.id, s.stop, s.text, m.{seq} = s.start AND {owned by s} AND m.{status} = 'streaming' AS fits
 			FROM slice s JOIN {messages} m ON m.{id} = {key of s}
 			ORDER BY m.{id} FOR NO KEY UPDATE OF m SKIP LOCKED
 		), u AS (
 			UPDATE {messages} m SET {seq} = s.stop FROM found s WHERE m.{id} = {key of s} AND s.fits
+			RETURNING s.n, s.id, s.stop, s.text, {cancelled} AS cancel, {epoch} AS epoch, m.{seq} = s.stop AS done
 		), i AS (
 			INSERT INTO {chunks} ({chunk}, {stream}, {end}, {text})
-			SELECT s.id || ':' || s.stop, {chunk's key of s}, s.stop, s.text FROM found s WHERE s.fits
+			SELECT s.id || ':' || s.stop, {chunk's key of s}, s.stop, s.text FROM u s WHERE s.done
 		)
-		SELECT n, cancel, epoch FROM found WHERE fits`
+		SELECT n, cancel, epoch FROM u WHERE done`
 
 	// cancelSQL: $1 id.
 	cancelSQL = `
@@ -88,9 +91,9 @@ const (
 			SELECT {row}, NOT {cancelled} AND {not ended} AS fits
 			FROM {messages} m WHERE m.{id} = {key} FOR NO KEY UPDATE NOWAIT
 		), u AS (
-			UPDATE {messages} m SET {cancel} = true WHERE m.{id} = {key} AND (SELECT fits FROM found)
+			UPDATE {messages} m SET {cancel} = true WHERE m.{id} = {key} AND (SELECT fits FROM found) RETURNING true
 		)
-		SELECT seq, status, cancel OR fits, token, epoch, error FROM found`
+		SELECT seq, status, cancel OR EXISTS (SELECT FROM u), token, epoch, error FROM found`
 
 	notEndedSQL = `coalesce(m.{status} NOT IN ('complete', 'cancelled', 'error', 'interrupted'), true)`
 
