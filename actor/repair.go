@@ -110,7 +110,7 @@ func (y *System) tryGiveBack(u unanswered) bool {
 // in which others may have taken this node for dead; see plane.Stream.Verify. It
 // reports the streams that could not find out.
 func (y *System) Verify(ctx context.Context) error {
-	return y.each(func(s *plane.Stream) error {
+	return each(y.Streams(), func(s *plane.Stream) error {
 		if err := s.Verify(ctx); err != nil && !errors.Is(err, plane.ErrFenced) {
 			return fmt.Errorf("%q: %w", s.ID(), err)
 		}
