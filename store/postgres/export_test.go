@@ -30,10 +30,20 @@ func AppendMany(ctx context.Context, s *Store, careful bool, slices []plane.Slic
 }
 
 // Settings answers what bounds the store's sessions.
-func Settings(tb testing.TB, s *Store) (text string) {
+func Settings(tb testing.TB, s *Store) string {
 	tb.Helper()
-	err := s.pool.QueryRow(tb.Context(), `
-		SELECT concat_ws(' ', current_setting('application_name'), current_setting('statement_timeout'), current_setting('lock_timeout'))`).
+	return s.settings(tb, "application_name", "statement_timeout", "lock_timeout")
+}
+
+// Ends answers what ends sessions that nobody uses any more.
+func Ends(tb testing.TB, s *Store) string {
+	tb.Helper()
+	return s.settings(tb, "idle_in_transaction_session_timeout", "tcp_keepalives_idle", "tcp_keepalives_interval", "tcp_keepalives_count")
+}
+
+func (s *Store) settings(tb testing.TB, names ...string) (text string) {
+	tb.Helper()
+	err := s.pool.QueryRow(tb.Context(), "SELECT string_agg(current_setting(name), ' ' ORDER BY n) FROM unnest($1::text[]) WITH ORDINALITY AS s (name, n)", names).
 		Scan(&text)
 	if err != nil {
 		tb.Fatal(err)

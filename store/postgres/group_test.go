@@ -1,12 +1,14 @@
 package postgres_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
 	"testing"
 
 	"rillkeep.dev/rillkeep/plane"
+	"rillkeep.dev/rillkeep/store"
 	"rillkeep.dev/rillkeep/store/internal/group"
 	"rillkeep.dev/rillkeep/store/internal/pgcontract"
 	"rillkeep.dev/rillkeep/store/postgres"
@@ -59,6 +61,41 @@ func TestAnAppendIsOneStatement(t *testing.T) {
 	grow("counted")
 	if len(seen) != 1 || !strings.Contains(seen[0], "UPDATE") || !strings.Contains(seen[0], "INSERT") {
 		t.Errorf("%d statements: %q", len(seen), seen)
+	}
+}
+
+// Who has met a locked row waits for none: it would be every time for as long as
+// lock_timeout lets it, with a connection, and a batch with all that is in it.
+func TestAfterALockedRowAppendsWaitForNone(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	p, db := pgtest.NewProxy(t, url), pgtest.Pool(t, url)
+	s := open(t, p.URL())
+	locked, free := plane.Slice{ID: "locked", Token: token, Seq: 1, Text: "x"}, plane.Slice{ID: "free", Token: token, Seq: 1, Text: "x"}
+	claim(t, s, "locked")
+	claim(t, s, "free")
+	_, release := hold(t, db, "locked")
+	defer release()
+	wantBusy := func() {
+		t.Helper()
+		if _, err := s.Append(t.Context(), locked); !errors.Is(err, store.ErrBusy) {
+			t.Errorf("got %v", err)
+		}
+	}
+	wantBusy()
+	var seen []string
+	defer p.On(func(sql string) bool { seen = append(seen, sql); return false }, pgtest.CutBefore)()
+	wantBusy()
+	if _, err := s.Append(t.Context(), free); err != nil {
+		t.Error(err)
+	}
+	for _, sql := range seen {
+		if strings.Contains(sql, "UPDATE") && !strings.Contains(sql, "NOWAIT") {
+			t.Errorf("it waited: %s", sql)
+		}
+	}
+	if len(seen) == 0 {
+		t.Error("nothing was seen")
 	}
 }
 

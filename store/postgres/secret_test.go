@@ -37,6 +37,10 @@ func TestTLSIsAsTheURLSays(t *testing.T) {
 	}
 	s := open(t, good)
 	claim(t, s, "s")
+	// By TCP the locks of a machine that is gone don't stay, nor those of a process that hangs.
+	if got := postgres.Ends(t, s); got != "30s 10 5 3" {
+		t.Errorf("its sessions end by %q", got)
+	}
 
 	for name, tt := range map[string]struct {
 		url  string

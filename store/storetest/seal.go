@@ -85,6 +85,24 @@ func testIdleSeal(t *testing.T, open func(testing.TB) backed) {
 			after, _ := s.Row("s")
 			equal(t, after, before)
 		},
+		"by another, that would go on where the row is": func(t *testing.T, s backed) {
+			if s.lacks.Tokens {
+				return // nobody tells it from the owner's
+			}
+			row := appended(t, s, "s", appended(t, s, "s", opened(t, s, "s"), "ab"), "c")
+			for _, spoil := range []func(*Row){func(*Row) {}, func(r *Row) { r.Chunks = r.Chunks[1:] }} {
+				s.Edit("s", spoil)
+				before, _ := s.Row("s")
+				for _, seal := range []plane.Seal{
+					{From: 3, Seq: 3, Text: "abc"}, {From: 3, Seq: 5, Text: "abcde"}, {From: 3, Base: 2, Seq: 5, Text: "cde"}, {Seq: 5, Text: "abcde"},
+				} {
+					seal.ID, seal.Token, seal.Status = "s", "n2/boot1/1", plane.StatusComplete
+					equal(t, sealed(t, s, seal), row)
+				}
+				after, _ := s.Row("s")
+				equal(t, after, before)
+			}
+		},
 		"once more": func(t *testing.T, s backed) {
 			row := opened(t, s, "s")
 			seal := plane.Seal{ID: "s", Token: row.Token, Status: plane.StatusComplete, Seq: 3, Text: "abc"}
