@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"strings"
 	"sync"
 	"time"
 
@@ -107,10 +108,11 @@ func (r *Router) servesItself(c echo.Context) bool {
 // left is err, of a stream that was here: one that has gone to another node just then
 // is there for who asks again. Another node is told which.
 func (r *Router) left(c echo.Context, err error) error {
-	if _, ok := r.elsewhere(err); ok && !isFromNode(c) {
-		return wire.Detail(plane.ErrMoved, "the stream has just gone to another node; try again")
+	if _, ok := r.elsewhere(err); !ok || isFromNode(c) {
+		return err
 	}
-	return err
+	h, _ := errors.AsType[*heldBy](err)
+	return &plane.OffsetError{Kind: plane.ErrMoved, From: h.seq, Want: h.seq}
 }
 
 // route serves a request here, if that is where the ring has its stream, or has send
@@ -165,9 +167,9 @@ func forwarded(ctx context.Context, req *http.Request, body io.Reader, length in
 
 // ask sends a request to a member, and to the one that this says has the stream. It
 // answers which of them the response is of.
-func (r *Router) ask(ctx context.Context, id, member string, make func(context.Context) (*http.Request, error)) (*http.Response, string, error) {
+func (r *Router) ask(ctx context.Context, id, member string, build func(context.Context) (*http.Request, error)) (*http.Response, string, error) {
 	for range maxHops {
-		req, err := make(ctx)
+		req, err := build(ctx)
 		if err != nil {
 			return nil, "", err
 		}
@@ -210,7 +212,7 @@ func (r *Router) send(ctx context.Context, id, member string, req *http.Request)
 		return nil, errNoHost
 	}
 	r.places.learn(id, other)
-	return nil, &heldBy{other}
+	return nil, &heldBy{member: other}
 }
 
 // where asks who has a stream, beginning with a member.
@@ -280,8 +282,8 @@ func (r *Router) passOn(c echo.Context, resp *http.Response) error {
 // its node is named as the machine is that it runs on. See
 // https://fly.io/docs/networking/dynamic-request-routing/.
 func flyReplay(c echo.Context, member string) error {
-	node, _, _ := bytes.Cut([]byte(member), []byte("/"))
-	c.Response().Header().Set("Fly-Replay", "instance="+string(node))
+	node, _, _ := strings.Cut(member, "/")
+	c.Response().Header().Set("Fly-Replay", "instance="+node)
 	return c.NoContent(http.StatusConflict)
 }
 

@@ -43,12 +43,12 @@ func TestAStreamThatLeavesWhileItIsAskedForIsToBeAskedForAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	gone := func(echo.Context) error { return &heldBy{"n/2"} }
+	gone := func(echo.Context) error { return &heldBy{"n/2", 7} }
 	for _, serve := range []echo.HandlerFunc{r.owned(gone), r.ownedPump(gone)} {
 		c := r.echo.NewContext(httptest.NewRequest(http.MethodPost, "/", nil), httptest.NewRecorder())
 		c.Set(idKey, "m1")
-		if err := serve(c); !errors.Is(err, plane.ErrMoved) {
-			t.Errorf("a client: %v", err)
+		if off, ok := errors.AsType[*plane.OffsetError](serve(c)); !ok || off.Kind != plane.ErrMoved || off.Want != 7 {
+			t.Errorf("a client: %v", off)
 		}
 		c.Set(nodeKey, "n/2")
 		if h, ok := errors.AsType[*heldBy](serve(c)); !ok || h.member != "n/2" {
