@@ -52,7 +52,8 @@ func (r *Router) owned(next echo.HandlerFunc) echo.HandlerFunc {
 			return err
 		}
 		c.Request().Body = io.NopCloser(bytes.NewReader(body))
-		return r.route(c, next, func(member string) (*http.Response, error) {
+		replay := r.cfg.FlyReplay && !isReplayed(c) && c.Request().ContentLength >= 0
+		return r.route(c, next, replay, func(member string) (*http.Response, error) {
 			resp, _, err := r.ask(c.Request().Context(), streamID(c), member, func(ctx context.Context) (*http.Request, error) {
 				return forwarded(ctx, c.Request(), bytes.NewReader(body), int64(len(body)))
 			})
@@ -80,7 +81,7 @@ func (r *Router) ownedPump(next echo.HandlerFunc) echo.HandlerFunc {
 			readUntil(c, end)
 			body.Wait()
 		}()
-		return r.route(c, next, func(member string) (*http.Response, error) {
+		return r.route(c, next, false, func(member string) (*http.Response, error) {
 			ctx, id := c.Request().Context(), streamID(c)
 			member, err := r.where(ctx, id, member)
 			if err != nil {
@@ -116,9 +117,9 @@ func (r *Router) left(c echo.Context, err error) error {
 }
 
 // route serves a request here, if that is where the ring has its stream, or has send
-// send it to a member. What can't be served here because another has the stream is
-// sent there.
-func (r *Router) route(c echo.Context, next echo.HandlerFunc, send func(member string) (*http.Response, error)) error {
+// send it to a member, or the proxy at the edge. What can't be served here because
+// another has the stream is sent there.
+func (r *Router) route(c echo.Context, next echo.HandlerFunc, replay bool, send func(member string) (*http.Response, error)) error {
 	id := streamID(c)
 	member := r.place(id)
 	switch member {
@@ -133,7 +134,7 @@ func (r *Router) route(c echo.Context, next echo.HandlerFunc, send func(member s
 		r.places.learn(id, other)
 		member = other
 	}
-	if r.cfg.FlyReplay && !isReplayed(c) && c.Request().ContentLength >= 0 {
+	if replay {
 		return flyReplay(c, member)
 	}
 	resp, err := send(member)
