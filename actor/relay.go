@@ -2,7 +2,6 @@ package actor
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 
@@ -63,8 +62,10 @@ type Failure struct {
 	Err      error
 }
 
-// ErrAttachTimeout says that no frame came within Config.AttachWindow.
-var ErrAttachTimeout = errors.New("attach took too long")
+// ErrAttachTimeout says that no frame came within Config.AttachWindow. It is a
+// context.DeadlineExceeded: what a relay learns of its peers by that, it learns by
+// the context that this is the cause of, too.
+var ErrAttachTimeout = fmt.Errorf("attach took too long: %w", context.DeadlineExceeded)
 
 func (r *Relay) validate() error {
 	if r != nil && r.Attach == nil && r.Publish == nil {

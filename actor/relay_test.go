@@ -362,3 +362,23 @@ func TestACloseEndsAPublishThatHangs(t *testing.T) {
 		}
 	})
 }
+
+func TestAnAttachThatTookTooLongIsToItsRelayAMissedDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var why error
+		h := newHost(t, func(c *actor.Config) {
+			c.Relay = &actor.Relay{Attach: func(ctx context.Context, _ string, _, _ int64) (actor.Source, int64, error) {
+				<-ctx.Done()
+				why = context.Cause(ctx)
+				return nil, 0, why
+			}}
+		})
+		if c, err := h.Subscribe(t.Context(), actor.Access{Principal: "u1", StreamID: "m1"}); err != nil || c.Stream() != nil {
+			t.Errorf("subscribed: %v, %v", c, err)
+		}
+		synctest.Wait()
+		if !errors.Is(why, actor.ErrAttachTimeout) || !errors.Is(why, context.DeadlineExceeded) {
+			t.Errorf("it ended by %v", why)
+		}
+	})
+}

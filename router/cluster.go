@@ -38,7 +38,10 @@ type Cluster interface {
 }
 
 // heldBy is plane.ErrHeld that says by whom.
-type heldBy struct{ member string }
+type heldBy struct {
+	member string
+	seq    int64 // the row's length, if it was this node that read it
+}
 
 func (h *heldBy) Error() string { return plane.ErrHeld.Error() + " (" + h.member + ")" }
 func (h *heldBy) Unwrap() error { return plane.ErrHeld }
@@ -50,7 +53,7 @@ func held(row plane.Row) error {
 		return &plane.OffsetError{Kind: plane.ErrMoved, Want: row.Seq}
 	}
 	if member := memberOf(row.Token); member != "" {
-		return &heldBy{member}
+		return &heldBy{member, row.Seq}
 	}
 	return plane.ErrHeld
 }

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"strings"
 	"sync"
 	"time"
 
@@ -51,7 +52,8 @@ func (r *Router) owned(next echo.HandlerFunc) echo.HandlerFunc {
 			return err
 		}
 		c.Request().Body = io.NopCloser(bytes.NewReader(body))
-		return r.route(c, next, func(member string) (*http.Response, error) {
+		replay := r.cfg.FlyReplay && !isReplayed(c) && c.Request().ContentLength >= 0
+		return r.route(c, next, replay, func(member string) (*http.Response, error) {
 			resp, _, err := r.ask(c.Request().Context(), streamID(c), member, func(ctx context.Context) (*http.Request, error) {
 				return forwarded(ctx, c.Request(), bytes.NewReader(body), int64(len(body)))
 			})
@@ -79,7 +81,7 @@ func (r *Router) ownedPump(next echo.HandlerFunc) echo.HandlerFunc {
 			readUntil(c, end)
 			body.Wait()
 		}()
-		return r.route(c, next, func(member string) (*http.Response, error) {
+		return r.route(c, next, false, func(member string) (*http.Response, error) {
 			ctx, id := c.Request().Context(), streamID(c)
 			member, err := r.where(ctx, id, member)
 			if err != nil {
@@ -107,16 +109,17 @@ func (r *Router) servesItself(c echo.Context) bool {
 // left is err, of a stream that was here: one that has gone to another node just then
 // is there for who asks again. Another node is told which.
 func (r *Router) left(c echo.Context, err error) error {
-	if _, ok := r.elsewhere(err); ok && !isFromNode(c) {
-		return wire.Detail(plane.ErrMoved, "the stream has just gone to another node; try again")
+	if _, ok := r.elsewhere(err); !ok || isFromNode(c) {
+		return err
 	}
-	return err
+	h, _ := errors.AsType[*heldBy](err)
+	return &plane.OffsetError{Kind: plane.ErrMoved, From: h.seq, Want: h.seq}
 }
 
 // route serves a request here, if that is where the ring has its stream, or has send
-// send it to a member. What can't be served here because another has the stream is
-// sent there.
-func (r *Router) route(c echo.Context, next echo.HandlerFunc, send func(member string) (*http.Response, error)) error {
+// send it to a member, or the proxy at the edge. What can't be served here because
+// another has the stream is sent there.
+func (r *Router) route(c echo.Context, next echo.HandlerFunc, replay bool, send func(member string) (*http.Response, error)) error {
 	id := streamID(c)
 	member := r.place(id)
 	switch member {
@@ -131,7 +134,7 @@ func (r *Router) route(c echo.Context, next echo.HandlerFunc, send func(member s
 		r.places.learn(id, other)
 		member = other
 	}
-	if r.cfg.FlyReplay && !isReplayed(c) && c.Request().ContentLength >= 0 {
+	if replay {
 		return flyReplay(c, member)
 	}
 	resp, err := send(member)
@@ -165,9 +168,9 @@ func forwarded(ctx context.Context, req *http.Request, body io.Reader, length in
 
 // ask sends a request to a member, and to the one that this says has the stream. It
 // answers which of them the response is of.
-func (r *Router) ask(ctx context.Context, id, member string, make func(context.Context) (*http.Request, error)) (*http.Response, string, error) {
+func (r *Router) ask(ctx context.Context, id, member string, build func(context.Context) (*http.Request, error)) (*http.Response, string, error) {
 	for range maxHops {
-		req, err := make(ctx)
+		req, err := build(ctx)
 		if err != nil {
 			return nil, "", err
 		}
@@ -210,7 +213,7 @@ func (r *Router) send(ctx context.Context, id, member string, req *http.Request)
 		return nil, errNoHost
 	}
 	r.places.learn(id, other)
-	return nil, &heldBy{other}
+	return nil, &heldBy{member: other}
 }
 
 // where asks who has a stream, beginning with a member.
@@ -280,8 +283,8 @@ func (r *Router) passOn(c echo.Context, resp *http.Response) error {
 // its node is named as the machine is that it runs on. See
 // https://fly.io/docs/networking/dynamic-request-routing/.
 func flyReplay(c echo.Context, member string) error {
-	node, _, _ := bytes.Cut([]byte(member), []byte("/"))
-	c.Response().Header().Set("Fly-Replay", "instance="+string(node))
+	node, _, _ := strings.Cut(member, "/")
+	c.Response().Header().Set("Fly-Replay", "instance="+node)
 	return c.NoContent(http.StatusConflict)
 }
 

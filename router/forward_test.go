@@ -29,26 +29,57 @@ func (two) Do(context.Context, string, *http.Request) (*http.Response, error) {
 	return nil, peer.ErrUnreachable
 }
 
-func TestAStreamThatLeavesWhileItIsAskedForIsToBeAskedForAgain(t *testing.T) {
+func oneOfTwo(t *testing.T, cfg Config) *Router {
+	t.Helper()
 	rows := storetest.NewMemory()
 	actors, err := actor.New(actor.Config{Plane: plane.Config{Store: rows}, Node: "n/1", Authorize: Authorize})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = actors.Close(context.Background()) })
-	if _, err := actors.Open(t.Context(), plane.Claim{ID: "m1"}); err != nil {
-		t.Fatal(err)
-	}
-	r, err := New(Config{Actors: actors, Store: rows, Metrics: NewMetrics(), Cluster: two{}})
+	cfg.Actors, cfg.Store, cfg.Metrics, cfg.Cluster = actors, rows, NewMetrics(), two{}
+	r, err := New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	gone := func(echo.Context) error { return &heldBy{"n/2"} }
+	return r
+}
+
+func TestTheEdgeIsToldToReplayAllButPumps(t *testing.T) {
+	r := oneOfTwo(t, Config{FlyReplay: true})
+	for _, tt := range []struct {
+		route, header string
+		status        int
+		replay        string
+	}{
+		{"append", "", http.StatusConflict, "instance=n"},
+		{"append", "Fly-Replay-Src", http.StatusServiceUnavailable, ""},
+		{"pump", "", http.StatusServiceUnavailable, ""},
+	} {
+		w, req := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/v1/streams/m1/"+tt.route, strings.NewReader("text"))
+		req.Host = "localhost"
+		req.Header.Set("Content-Type", "text/plain")
+		if tt.header != "" {
+			req.Header.Set(tt.header, "instance=other")
+		}
+		r.ServeHTTP(w, req)
+		if got := w.Header().Get("Fly-Replay"); w.Code != tt.status || got != tt.replay {
+			t.Errorf("%s %s: %d %q", tt.route, tt.header, w.Code, got)
+		}
+	}
+}
+
+func TestAStreamThatLeavesWhileItIsAskedForIsToBeAskedForAgain(t *testing.T) {
+	r := oneOfTwo(t, Config{})
+	if _, err := r.cfg.Actors.Open(t.Context(), plane.Claim{ID: "m1"}); err != nil {
+		t.Fatal(err)
+	}
+	gone := func(echo.Context) error { return &heldBy{"n/2", 7} }
 	for _, serve := range []echo.HandlerFunc{r.owned(gone), r.ownedPump(gone)} {
 		c := r.echo.NewContext(httptest.NewRequest(http.MethodPost, "/", nil), httptest.NewRecorder())
 		c.Set(idKey, "m1")
-		if err := serve(c); !errors.Is(err, plane.ErrMoved) {
-			t.Errorf("a client: %v", err)
+		if off, ok := errors.AsType[*plane.OffsetError](serve(c)); !ok || off.Kind != plane.ErrMoved || off.Want != 7 {
+			t.Errorf("a client: %v", off)
 		}
 		c.Set(nodeKey, "n/2")
 		if h, ok := errors.AsType[*heldBy](serve(c)); !ok || h.member != "n/2" {

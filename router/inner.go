@@ -108,7 +108,7 @@ func (r *Router) attached(c echo.Context) error {
 		row, err := r.rows.Get(c.Request().Context(), streamID(c))
 		switch member, ok := r.host(row); {
 		case err == nil && ok:
-			return &heldBy{member}
+			return &heldBy{member: member}
 		case err != nil && !errors.Is(err, plane.ErrNotFound):
 			return err
 		}

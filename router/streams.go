@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net/http"
 	"strconv"
-	"strings"
 	"unicode/utf8"
 
 	"github.com/labstack/echo/v4"
@@ -200,69 +199,6 @@ func (r *Router) seal(c echo.Context, end func(*plane.Stream, context.Context) (
 	return answer(c, http.StatusOK, wire.Sealed{Status: ending.Status, Seq: ending.Seq, DurableSeq: ending.Seq}, err)
 }
 
-// cancel asks a stream to stop, and answers the stream as it was then: what the
-// stop has led to meanwhile is not its answer, or who asked would take his own
-// stop for another's. Where its actor is here the stop takes effect at once, and
-// the seal makes it durable, whether or not the store takes the row's flag now;
-// elsewhere the flag is all there is, and the change that tells of it.
-func (r *Router) cancel(c echo.Context) error {
-	id := streamID(c)
-	st, here := r.stopHere(id)
-	row, err := r.rows.Cancel(c.Request().Context(), id)
-	if again, ok := r.stopHere(id); !here { // one opened meanwhile need not have seen the flag
-		st, here = again, ok
-	}
-	switch {
-	case here && err != nil:
-		r.log.LogAttrs(context.Background(), slog.LevelWarn, "stop is not in the store yet",
-			slog.String("streamId", id), slog.Any("error", err))
-	case err != nil:
-		return err
-	}
-	if row.Cancel && row.Status == plane.StatusStreaming {
-		r.Announce(feed.Change{ID: id, Seq: row.Seq, Epoch: row.Epoch, Cancel: true})
-		if !here && !isFromNode(c) {
-			r.cancelAt(c, row)
-		}
-	}
-	sealed := wire.Sealed{Status: row.Status, Seq: row.Seq, DurableSeq: row.Seq}
-	if here {
-		sealed = wire.Sealed{Status: st.Status, Seq: st.Seq, DurableSeq: st.Durable}
-	}
-	return c.JSON(http.StatusAccepted, sealed)
-}
-
-// cancelAt tells the member that has a stream of its cancel, which the row has: that
-// is faster than any feed.
-func (r *Router) cancelAt(c echo.Context, row plane.Row) {
-	member, ok := r.elsewhere(held(row))
-	if !ok {
-		return
-	}
-	ctx, stop := context.WithTimeout(context.WithoutCancel(c.Request().Context()), whereTime)
-	defer stop()
-	req, err := forwarded(ctx, c.Request(), nil, 0)
-	if err != nil {
-		return
-	}
-	if resp, err := r.send(ctx, streamID(c), member, req); err == nil {
-		_ = resp.Body.Close()
-	}
-}
-
-// stopHere asks the stream to stop that is live or lingering here, if one is, and
-// answers how it was. One that goes to another node takes along only what the row
-// says.
-func (r *Router) stopHere(id string) (plane.State, bool) {
-	s, ok := r.cfg.Actors.Stream(id)
-	if !ok {
-		return plane.State{}, false
-	}
-	st := s.State()
-	s.Cancel()
-	return st, !errors.Is(s.Refusal(), plane.ErrMoved)
-}
-
 // maxList bounds a page of a listing. The store is asked for one more, which
 // tells whether there is a next page.
 const maxList = store.MaxList - 1
@@ -311,85 +247,6 @@ func describe(row store.Stream) wire.Stream {
 		s.EndedAt = &row.Ended
 	}
 	return s
-}
-
-// snapshot answers a stream with its text: what is produced where it is live,
-// else what is durable.
-func (r *Router) snapshot(c echo.Context) error {
-	defer r.whole.Add(-1)
-	if int(r.whole.Add(1)) > r.limits.Snapshots {
-		return wire.Detail(wire.ErrUnavailable, "the node answers as many snapshots as it may; read the stream as events")
-	}
-	ctx, id := c.Request().Context(), streamID(c)
-	row, err := r.rows.Get(ctx, id)
-	if err != nil {
-		return err
-	}
-	if resp, ok := r.snapshotOf(c, row); ok {
-		return r.passOn(c, resp)
-	}
-	snap := wire.Snapshot{Stream: describe(row), DurableSeq: row.Seq}
-	if s, ok := r.cfg.Actors.Stream(id); ok {
-		text, from, st := s.Snapshot()
-		below, page, err := r.durableText(ctx, id, from)
-		if err != nil {
-			return err
-		}
-		if from == 0 || page.End() == from && page.Epoch == s.Epoch() {
-			snap.Text, snap.Seq, snap.DurableSeq, snap.Status, snap.Error = below+text, st.Seq, st.Durable, st.Status, st.Error
-			return c.JSON(http.StatusOK, snap)
-		}
-	}
-	text, page, err := r.durableText(ctx, id, plane.MaxOffset)
-	if err != nil {
-		return err
-	}
-	snap.Text, snap.Seq, snap.DurableSeq, snap.Status, snap.Error = text, page.Seq, page.Seq, page.Status, page.Error
-	return c.JSON(http.StatusOK, snap)
-}
-
-// snapshotOf asks the member that has a stream for its snapshot. Where that can't
-// be had, what is durable is.
-func (r *Router) snapshotOf(c echo.Context, row store.Stream) (*http.Response, bool) {
-	member, ok := r.host(row)
-	if !ok || isFromNode(c) {
-		return nil, false
-	}
-	if _, here := r.cfg.Actors.Stream(row.ID); here {
-		return nil, false
-	}
-	req, err := forwarded(c.Request().Context(), c.Request(), nil, 0)
-	if err != nil {
-		return nil, false
-	}
-	req.Header.Set(echo.HeaderAccept, typeJSON)
-	resp, err := r.send(req.Context(), row.ID, member, req)
-	switch {
-	case err != nil:
-		return nil, false
-	case resp.StatusCode != http.StatusOK:
-		_ = resp.Body.Close()
-		return nil, false
-	}
-	return resp, true
-}
-
-// durableText returns a stream's durable text up to offset to, or its end, and
-// the last page that was read for it.
-func (r *Router) durableText(ctx context.Context, id string, to int64) (string, store.Page, error) {
-	var text strings.Builder
-	var page store.Page
-	for at := int64(0); at < to; at = page.End() {
-		var err error
-		if page, err = r.rows.Text(ctx, id, at, min(store.MaxPage, to-at)); err != nil {
-			return "", page, err
-		}
-		text.WriteString(page.Text)
-		if page.End() >= page.Seq {
-			break
-		}
-	}
-	return text.String(), page, nil
 }
 
 // decode reads a small optional JSON body. A member that the call does not know is

@@ -115,18 +115,12 @@ func (cfg Config) withDefaults() Config {
 // not count. req is not altered, but its body is used up, and closing it must end a
 // read of it: that is waited for when the exchange ends.
 func (c *Client) Do(ctx context.Context, to Peer, req *http.Request) (*http.Response, error) {
-	return c.DoWithin(ctx, 0, to, req)
-}
-
-// DoWithin is Do, but gives up if the answer's header has not come within the
-// given time (0 means no such bound). It does not bound the body.
-func (c *Client) DoWithin(ctx context.Context, within time.Duration, to Peer, req *http.Request) (*http.Response, error) {
 	x, err := c.prepare(ctx, to, req)
 	if err != nil {
 		closeBody(req)
 		return nil, err
 	}
-	resp, err := x.run(ctx, within)
+	resp, err := x.run(ctx)
 	x.body.settle(err != nil)
 	return resp, err
 }
@@ -158,15 +152,6 @@ func (c *Client) link(to Peer) (*link, error) {
 		old.close()
 	}
 	return l, nil
-}
-
-// Unreachable says whether requests to the peer of that name fail at once at
-// present, but for a probe now and then, because one failed lately.
-func (c *Client) Unreachable(name string) bool {
-	c.mu.Lock()
-	l := c.links[name]
-	c.mu.Unlock()
-	return l != nil && l.isDown()
 }
 
 // Forget closes the connection to a peer that is gone. Requests under way fail.

@@ -8,7 +8,6 @@ import (
 	"net/http/httptrace"
 	"net/url"
 	"sync/atomic"
-	"time"
 )
 
 // silentPeer is how long a connection must have been silent for an exchange that
@@ -55,18 +54,18 @@ type again struct{ error }
 
 func (e again) Unwrap() error { return e.error }
 
-func (x *exchange) run(ctx context.Context, within time.Duration) (*http.Response, error) {
+func (x *exchange) run(ctx context.Context) (*http.Response, error) {
 	leave, err := x.link.memory.admit()
 	if err != nil {
 		return nil, fmt.Errorf("send to %s: it failed lately: %w", x.link.peer.Name, err)
 	}
 	defer leave.giveBack()
-	resp, err := x.attempt(ctx, within)
+	resp, err := x.attempt(ctx)
 	var retry again
 	if errors.As(err, &retry) {
 		if next, ok := x.body.renew(x.req.GetBody); ok {
 			x.body = next
-			resp, err = x.attempt(ctx, within)
+			resp, err = x.attempt(ctx)
 		}
 	}
 	if err != nil {
@@ -76,18 +75,13 @@ func (x *exchange) run(ctx context.Context, within time.Duration) (*http.Respons
 }
 
 // attempt sends the request once.
-func (x *exchange) attempt(parent context.Context, within time.Duration) (_ *http.Response, err error) {
+func (x *exchange) attempt(parent context.Context) (_ *http.Response, err error) {
 	ctx, cancel := context.WithCancelCause(parent)
 	defer func() {
 		if err != nil {
 			cancel(err)
 		}
 	}()
-	bound := func() bool { return true }
-	if within > 0 {
-		bound = time.AfterFunc(within, func() { cancel(context.DeadlineExceeded) }).Stop
-	}
-	defer func() { bound() }()
 	conn, err := x.link.connect(ctx)
 	if err != nil {
 		return nil, err
@@ -104,10 +98,6 @@ func (x *exchange) attempt(parent context.Context, within time.Duration) (_ *htt
 	if err := x.judge(resp, code); err != nil {
 		resp.Body.Close()
 		return nil, err
-	}
-	if !bound() {
-		resp.Body.Close()
-		return nil, fmt.Errorf("%w: %w", ErrBroken, context.DeadlineExceeded)
 	}
 	x.link.memory.succeeded()
 	remove(resp.Header, reserved...)
