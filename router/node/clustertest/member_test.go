@@ -78,7 +78,7 @@ func (w *world) startAt(number int, name string) *member {
 	ctx, cancel := context.WithTimeout(w.ctx, time.Minute)
 	defer cancel()
 	m.node, err = node.Open(ctx, node.Config{
-		Name: m.name, Store: m.store, Listener: listen(httpPort), Logger: w.log.logger(m.name),
+		Name: m.name, Store: locking{m.store, &w.locked}, Listener: listen(httpPort), Logger: w.log.logger(m.name),
 		Limits: router.Limits{Ping: 2 * time.Second},
 		Cluster: &node.Cluster{
 			Secrets: []string{secret}, Transport: transport, Listener: listen(peerPort),
