@@ -7,9 +7,8 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"sync"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"rillkeep.dev/rillkeep/plane"
 	"rillkeep.dev/rillkeep/ring"
@@ -20,8 +19,10 @@ const (
 	// out: from then on they open streams elsewhere.
 	noticeTime = 1500 * time.Millisecond
 
-	// movesAtOnce is how many streams are handed over at once.
+	// movesAtOnce is how many streams are handed over at once; one whose row others
+	// have locked does not count for longer than moveTurn.
 	movesAtOnce = 32
+	moveTurn    = 2 * time.Second
 
 	// maxPasses bounds the looks for streams to hand over: what was on its way in
 	// when the node began to leave is found by the second.
@@ -54,16 +55,7 @@ func (n *Node) handOver(ctx context.Context) {
 		if len(ids) == 0 || ctx.Err() != nil {
 			break
 		}
-		var moves errgroup.Group
-		moves.SetLimit(movesAtOnce)
-		errs := make([]error, len(ids))
-		for i, id := range ids {
-			moves.Go(func() error {
-				errs[i] = n.move(ctx, id)
-				return nil
-			})
-		}
-		_ = moves.Wait() // its goroutines have no error
+		errs := n.moveAll(ctx, ids)
 		left = 0
 		for i, err := range errs {
 			switch {
@@ -82,8 +74,28 @@ func (n *Node) handOver(ctx context.Context) {
 	n.log.Info("handed over", "streams", moved, "left", left)
 }
 
+<<<<<<< HEAD
 // isAlone reports whether there is no other member to hand anything to, or to tell.
 func (m *member) isAlone() bool { return len(m.ring.View().Members()) <= 1 }
+=======
+// moveAll hands streams over, and answers what went wrong with each.
+func (n *Node) moveAll(ctx context.Context, ids []string) []error {
+	var moves sync.WaitGroup
+	errs, turns := make([]error, len(ids)), make(chan struct{}, movesAtOnce)
+	for i, id := range ids {
+		turns <- struct{}{}
+		end := sync.OnceFunc(func() { <-turns })
+		late := time.AfterFunc(moveTurn, end)
+		moves.Go(func() {
+			defer end()
+			defer late.Stop()
+			errs[i] = n.move(ctx, id)
+		})
+	}
+	moves.Wait()
+	return errs
+}
+>>>>>>> z-breaker
 
 // live are the streams that are to be handed over.
 func (n *Node) live() []string {

@@ -26,6 +26,7 @@ type world struct {
 	net     *ringtest.Network
 	outside *ringtest.Host // where clients are
 	db      *storetest.SharedMemory
+	locked  sync.Map // ids of rows that no owner can give up or end
 	judge   *judge
 	members []*member
 	log     *log
