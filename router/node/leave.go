@@ -74,10 +74,9 @@ func (n *Node) handOver(ctx context.Context) {
 	n.log.Info("handed over", "streams", moved, "left", left)
 }
 
-<<<<<<< HEAD
 // isAlone reports whether there is no other member to hand anything to, or to tell.
 func (m *member) isAlone() bool { return len(m.ring.View().Members()) <= 1 }
-=======
+
 // moveAll hands streams over, and answers what went wrong with each.
 func (n *Node) moveAll(ctx context.Context, ids []string) []error {
 	var moves sync.WaitGroup
@@ -95,7 +94,6 @@ func (n *Node) moveAll(ctx context.Context, ids []string) []error {
 	moves.Wait()
 	return errs
 }
->>>>>>> z-breaker
 
 // live are the streams that are to be handed over.
 func (n *Node) live() []string {

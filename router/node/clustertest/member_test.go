@@ -78,13 +78,8 @@ func (w *world) startAt(number int, name string) *member {
 	ctx, cancel := context.WithTimeout(w.ctx, time.Minute)
 	defer cancel()
 	m.node, err = node.Open(ctx, node.Config{
-<<<<<<< HEAD
-		Name: m.name, Store: m.store, Listener: listen(httpPort), Logger: w.log.logger(m.name),
-		Limits: router.Limits{Ping: w.ping},
-=======
 		Name: m.name, Store: locking{m.store, &w.locked}, Listener: listen(httpPort), Logger: w.log.logger(m.name),
-		Limits: router.Limits{Ping: 2 * time.Second},
->>>>>>> z-breaker
+		Limits: router.Limits{Ping: w.ping},
 		Cluster: &node.Cluster{
 			Secrets: []string{secret}, Transport: transport, Listener: listen(peerPort),
 			Dial: func(ctx context.Context, addr string) (net.Conn, error) { return m.wire.Dial(ctx, "tcp", addr) },
