@@ -46,21 +46,27 @@ func (r *Router) cancel(c echo.Context) error {
 }
 
 // cancelAt tells the member that has a stream of its cancel, which the row has: that
-// is faster than any feed.
+// is faster than any feed. Nobody waits for it.
 func (r *Router) cancelAt(c echo.Context, row plane.Row) {
 	member, ok := r.elsewhere(held(row))
 	if !ok {
 		return
 	}
-	ctx, stop := context.WithTimeout(context.WithoutCancel(c.Request().Context()), whereTime)
-	defer stop()
+	id := streamID(c)
+	ctx, stop := context.WithTimeout(r.stop, whereTime)
 	req, err := forwarded(ctx, c.Request(), nil, 0)
 	if err != nil {
+		stop()
 		return
 	}
-	if resp, err := r.send(ctx, streamID(c), member, req); err == nil {
-		_ = resp.Body.Close()
-	}
+	r.serving.also()
+	go func() {
+		defer r.serving.leave()
+		defer stop()
+		if resp, err := r.send(ctx, id, member, req); err == nil {
+			_ = resp.Body.Close()
+		}
+	}()
 }
 
 // stopHere asks the stream to stop that is live or lingering here, if one is, and

@@ -36,8 +36,13 @@ const (
 	whereTime = 2 * time.Second
 )
 
-// errNoHost says that the member that has a stream can't be asked now.
-var errNoHost = wire.Detail(wire.ErrUnavailable, "the node that has the stream can't be reached now; try again")
+var (
+	// errNoHost says that the member that has a stream can't be asked now.
+	errNoHost = wire.Detail(wire.ErrUnavailable, "the node that has the stream can't be reached now; try again")
+
+	// errNoAnswer says that a member was asked, and what it answered is lost.
+	errNoAnswer = wire.Detail(wire.ErrUnavailable, "the node that has the stream gave no answer: the call may have been done; repeat an append with its offset")
+)
 
 // owned makes a request that belongs to a stream's owner reach it: served here, if
 // the stream is here or is to be opened here, else by the member that has it. The
@@ -52,9 +57,11 @@ func (r *Router) owned(next echo.HandlerFunc) echo.HandlerFunc {
 			return err
 		}
 		c.Request().Body = io.NopCloser(bytes.NewReader(body))
+		ctx, cancel := context.WithTimeout(c.Request().Context(), r.limits.AnswerTime)
+		defer cancel()
 		replay := r.cfg.FlyReplay && !isReplayed(c) && c.Request().ContentLength >= 0
 		return r.route(c, next, replay, func(member string) (*http.Response, error) {
-			resp, _, err := r.ask(c.Request().Context(), streamID(c), member, func(ctx context.Context) (*http.Request, error) {
+			resp, _, err := r.ask(ctx, streamID(c), member, func(ctx context.Context) (*http.Request, error) {
 				return forwarded(ctx, c.Request(), bytes.NewReader(body), int64(len(body)))
 			})
 			return resp, err
@@ -198,6 +205,9 @@ func (r *Router) send(ctx context.Context, id, member string, req *http.Request)
 		if ctx.Err() == nil {
 			r.log.LogAttrs(ctx, slog.LevelWarn, "could not ask the node that has a stream",
 				slog.String("streamId", id), slog.String("member", member), slog.Any("error", err))
+		}
+		if errors.Is(err, peer.ErrBroken) {
+			return nil, errNoAnswer
 		}
 		return nil, errNoHost
 	}

@@ -69,6 +69,11 @@ func TestASettingThatCannotBeRightIsRefusedBeforeAnythingIsAsked(t *testing.T) {
 		"a stall":                    {node.Config{Limits: router.Limits{Stall: -1}}, "Stall"},
 		"durable looks":              {node.Config{Limits: router.Limits{DurablePoll: -1}}, "DurablePoll"},
 		"looks beside the feed":      {node.Config{Limits: router.Limits{FeedPoll: -1}}, "FeedPoll"},
+		"a cluster without a secret": {node.Config{Cluster: &node.Cluster{}}, "Secrets"},
+		"a short secret":             {node.Config{Cluster: &node.Cluster{Secrets: []string{clusterSecret, "short"}}}, "16 bytes"},
+		"two ways to join":           {node.Config{Cluster: &node.Cluster{Secrets: []string{clusterSecret}, Join: []string{"a"}, JoinDNS: "b"}}, "JoinDNS"},
+		"a space in a member's name": {node.Config{Name: "a b", Cluster: &node.Cluster{Secrets: []string{clusterSecret}}}, "Name"},
+		"a cluster of hostless rows": {node.Config{Tables: mapped.Tables{Message: "m", Chunks: "c"}, Cluster: &node.Cluster{Secrets: []string{clusterSecret}}}, "host"},
 		"a page":                     {node.Config{Limits: router.Limits{PageUnits: -1}}, "PageUnits"},
 	} {
 		t.Run(name, func(t *testing.T) {
