@@ -162,10 +162,10 @@ func (r *Ring) explain(peer string, err error) error {
 		_, detail, _ := strings.Cut(text, ErrSettings.Error())
 		return fmt.Errorf("join %s: %w%s", peer, ErrSettings, detail)
 	case has("no installed keys could decrypt"):
-		return fmt.Errorf("join %s: %w: neither can read the other's gossip; all nodes of %q need one secret in common, see Secrets",
+		return fmt.Errorf("join %s: %w: neither can read the other's gossip; all nodes of %q need one secret in common (--cluster-secret)",
 			peer, ErrSecret, r.cfg.Cluster)
 	case has("EOF", "reset by peer", "broken pipe"):
-		return fmt.Errorf("join %s: %w: it closed the connection without an answer, so it is a node of another cluster than %q, or no gossip port at all; see Cluster and Seeds",
+		return fmt.Errorf("join %s: %w: it closed the connection without an answer, so it is a node of another cluster than %q, or no gossip port at all (--cluster-name, --join)",
 			peer, ErrCluster, r.cfg.Cluster)
 	}
 	if _, detail, ok := strings.Cut(text, "* "); ok {

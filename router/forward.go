@@ -40,6 +40,9 @@ var (
 	// errNoHost says that the member that has a stream can't be asked now.
 	errNoHost = wire.Detail(wire.ErrUnavailable, "the node that has the stream can't be reached now; try again")
 
+	// errGone says that the member that a row names has left the cluster.
+	errGone = wire.Detail(wire.ErrUnavailable, "the node that had the stream is gone; the stream ends interrupted within a minute")
+
 	// errNoAnswer says that a member was asked, and what it answered is lost.
 	errNoAnswer = wire.Detail(wire.ErrUnavailable, "the node that has the stream gave no answer: the call may have been done; repeat an append with its offset")
 )

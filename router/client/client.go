@@ -72,7 +72,7 @@ func New(cfg Config) (*Client, error) {
 // or plane.ErrHeld, unless body asks to resume: then the answer is where its
 // producer goes on, or how it ended.
 func (c *Client) Open(ctx context.Context, id string, body wire.Open) (opened wire.Opened, err error) {
-	err = c.post(ctx, c.stream(id), body, &opened)
+	err = c.follow(ctx, func() error { return c.post(ctx, c.stream(id), body, &opened) })
 	return opened, err
 }
 
@@ -91,7 +91,7 @@ func (c *Client) Append(ctx context.Context, id string, from int64, delta string
 // Flush returns once everything appended before it is durable, or with
 // plane.ErrShort.
 func (c *Client) Flush(ctx context.Context, id string) (ack wire.Ack, err error) {
-	err = c.post(ctx, c.stream(id, "flush"), nil, &ack)
+	err = c.follow(ctx, func() error { return c.post(ctx, c.stream(id, "flush"), nil, &ack) })
 	return ack, err
 }
 
@@ -99,13 +99,13 @@ func (c *Client) Flush(ctx context.Context, id string) (ack wire.Ack, err error)
 // asked to stop. Of all that seal a stream the first counts: later ones are
 // answered how it ended.
 func (c *Client) Close(ctx context.Context, id string, body wire.Close) (sealed wire.Sealed, err error) {
-	err = c.post(ctx, c.stream(id, "close"), body, &sealed)
+	err = c.follow(ctx, func() error { return c.post(ctx, c.stream(id, "close"), body, &sealed) })
 	return sealed, err
 }
 
 // Fail is Close with an error, whose message all readers see.
 func (c *Client) Fail(ctx context.Context, id, message string) (sealed wire.Sealed, err error) {
-	err = c.post(ctx, c.stream(id, "fail"), wire.Fail{Error: message}, &sealed)
+	err = c.follow(ctx, func() error { return c.post(ctx, c.stream(id, "fail"), wire.Fail{Error: message}, &sealed) })
 	return sealed, err
 }
 

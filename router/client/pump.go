@@ -37,10 +37,12 @@ func (e *SourceError) Unwrap() error { return e.Err }
 // Pump sends the deltas of source, of any size and the first one at offset from,
 // in one long request. It returns the last acknowledgement, and leaves the
 // stream open. An Ack that says Cancelled, and no error, means that the stream
-// was asked to stop; if before the pump began, it took nothing. One with a Status,
-// and plane.ErrClosed, says how another ended the stream meanwhile. An error is the source's, a *SourceError, or that of the
+// was asked to stop; if before the pump began, it took nothing. An error is the source's, a *SourceError, or that of the
 // server or the way there: then the Ack is the last that came, and the rest of
-// what was sent may have arrived or not.
+// what was sent may have arrived or not. A stream that goes to another node is
+// followed there: what it did not take along is sent again, from the last million
+// units, which are kept until they are durable; a source that is further ahead
+// waits.
 //
 // The source runs on a goroutine of its own, which ends before Pump does. Its
 // context ends as soon as the server takes no more, and it must end then, too.
@@ -50,6 +52,46 @@ func (c *Client) Pump(
 	ctx context.Context, id string, from int64,
 	source func(context.Context) iter.Seq2[string, error], progress func(wire.Ack),
 ) (wire.Ack, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	b := newBacklog(from)
+	var reading sync.WaitGroup
+	reading.Go(func() { b.fill(ctx, source) })
+	ack, err := c.pumpOn(ctx, id, from, b, func(ack wire.Ack) {
+		b.forget(ack.DurableSeq)
+		if progress != nil {
+			progress(ack)
+		}
+	})
+	cancel()
+	reading.Wait()
+	if errors.Is(err, plane.ErrCancelled) {
+		ack, err = wire.Ack{Seq: from, Cancelled: true}, nil
+	}
+	if failed := b.failed(); err == nil && !ack.Cancelled && failed != nil {
+		err = &SourceError{failed}
+	}
+	return ack, err
+}
+
+// pumpOn pumps to whichever node has the stream.
+func (c *Client) pumpOn(ctx context.Context, id string, from int64, b *backlog, progress func(wire.Ack)) (wire.Ack, error) {
+	w := moving{}
+	for {
+		ack, err := c.pumpOnce(ctx, id, from, b, func(ack wire.Ack) {
+			w = moving{}
+			progress(ack)
+		})
+		moved, ok := errors.AsType[*plane.OffsetError](err)
+		if !ok || !errors.Is(err, plane.ErrMoved) || !b.rewind(moved.Want) || !w.wait(ctx, moveTime) {
+			return ack, err
+		}
+		from = moved.Want
+	}
+}
+
+// pumpOnce is one request.
+func (c *Client) pumpOnce(ctx context.Context, id string, from int64, b *backlog, progress func(wire.Ack)) (wire.Ack, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	body, sender := io.Pipe()
@@ -62,39 +104,32 @@ func (c *Client) Pump(
 	req.Header.Set("Content-Type", "application/x-ndjson")
 
 	var sending sync.WaitGroup
-	var failed error // of the source
-	sending.Go(func() { failed = send(ctx, sender, source) })
+	sending.Go(func() { send(ctx, sender, b) })
 	sending.Go(func() { beat(ctx, sender) })
 	ack, err := c.acks(req, progress)
 	cancel()
 	_ = body.Close() // a PipeReader's Close has no error
 	sending.Wait()
-	if errors.Is(err, plane.ErrCancelled) {
-		ack, err = wire.Ack{Seq: from, Cancelled: true}, nil
-	}
-	if err == nil && !ack.Cancelled && failed != nil {
-		err = &SourceError{failed}
-	}
 	return ack, err
 }
 
-// send writes the source's deltas into the request, and returns the source's
-// error. The request ends well in any case: what was sent counts.
-func send(ctx context.Context, to *io.PipeWriter, source func(context.Context) iter.Seq2[string, error]) error {
+// send writes what the source gave into the request. The request ends well in any
+// case: what was sent counts.
+func send(ctx context.Context, to *io.PipeWriter, b *backlog) {
 	defer to.Close()
-	for delta, err := range source(ctx) {
-		if err != nil {
-			return err
+	for {
+		delta, ok := b.take(ctx)
+		if !ok {
+			return
 		}
 		for delta != "" {
 			n := pieceOf(delta)
 			if _, err := to.Write(deltaLine(delta[:n])); err != nil {
-				return nil // the server takes no more, and says why
+				return // the server takes no more, and says why
 			}
 			delta = delta[n:]
 		}
 	}
-	return nil
 }
 
 // beat writes blank lines, which say nothing. While a source is silent they keep

@@ -320,6 +320,10 @@ func TestAStreamOfANodeThatDiedEndsInterrupted(t *testing.T) {
 	if err := hosting.Close(); err != nil {
 		t.Fatal(err)
 	}
+	gone := others[1].do(http.MethodPost, path("m1", "append")+"?from=12", `{"text":"x"}`)
+	if code := gone.err().Code; code != "unavailable" && code != "closed" { // that it has ended may be known by now
+		t.Errorf("append while the owner is gone: %d %s", gone.status, gone.body)
+	}
 	if text := <-reading; text != "checkpointed" {
 		t.Errorf("read %q", text)
 	}

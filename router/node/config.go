@@ -168,7 +168,7 @@ func (cfg Config) checkCluster() string {
 	case len(c.Secrets) == 0:
 		return "a Cluster needs Secrets, the same on all nodes"
 	case slices.ContainsFunc(c.Secrets, func(s string) bool { return len(s) < ring.MinSecret }):
-		return fmt.Sprintf("each of the Cluster's Secrets has %d bytes or more", ring.MinSecret)
+		return fmt.Sprintf("each of the Cluster's Secrets (--cluster-secret) has %d bytes or more", ring.MinSecret)
 	case cfg.Tables != (mapped.Tables{}) && cfg.Tables.Host == "":
 		return "a Cluster needs a column for host: without one no row says whose it is"
 	case len(c.Join) > 0 && c.JoinDNS != "":
