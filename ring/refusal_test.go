@@ -20,9 +20,9 @@ func TestStrangersAreRefusedWithTheReason(t *testing.T) {
 		count  func(ring.Stats) uint64
 	}{
 		{"another secret", func(cfg *ring.Config) { cfg.Secrets = []string{"another secret, as long"} },
-			ring.ErrSecret, []string{"10.0.0.1:7946", "secret", "Secrets"}, func(s ring.Stats) uint64 { return s.RefusedSecret }},
+			ring.ErrSecret, []string{"10.0.0.1:7946", "secret", "--cluster-secret"}, func(s ring.Stats) uint64 { return s.RefusedSecret }},
 		{"another cluster", func(cfg *ring.Config) { cfg.Cluster = "staging" },
-			ring.ErrCluster, []string{"10.0.0.1:7946", `"staging"`, "Cluster"}, func(s ring.Stats) uint64 { return s.RefusedCluster }},
+			ring.ErrCluster, []string{"10.0.0.1:7946", `"staging"`, "--cluster-name"}, func(s ring.Stats) uint64 { return s.RefusedCluster }},
 		{"other settings", func(cfg *ring.Config) { cfg.Settings.Load = 1.25 },
 			ring.ErrSettings, []string{"4093/100/2", "4093/100/1.25"}, func(s ring.Stats) uint64 { return s.RefusedSettings }},
 	} {
