@@ -30,6 +30,7 @@ type pipe struct {
 type segment struct {
 	data []byte
 	at   time.Time
+	held bool // written by a host that was frozen: it leaves when that is thawed
 }
 
 func newPipe(from, to *Host) *pipe {
@@ -67,7 +68,8 @@ func (p *pipe) read(b []byte, d *deadline) (int, error) {
 			return 0, os.ErrDeadlineExceeded
 		}
 		open, moved := p.way()
-		n, at, changed, err := p.take(b, open)
+		runs, _, _ := p.writable()
+		n, at, changed, err := p.take(b, open, runs)
 		if n > 0 || err != nil || len(b) == 0 {
 			return n, err
 		}
@@ -79,14 +81,17 @@ func (p *pipe) read(b []byte, d *deadline) (int, error) {
 
 // take reads what has arrived. Without anything, at is when the next arrives, if
 // something is on its way.
-func (p *pipe) take(b []byte, open bool) (n int, at time.Time, changed <-chan struct{}, err error) {
+func (p *pipe) take(b []byte, open, runs bool) (n int, at time.Time, changed <-chan struct{}, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.gone {
 		return 0, at, nil, net.ErrClosed
 	}
 	now := time.Now()
-	for open && n < len(b) && len(p.segments) > 0 && !p.segments[0].at.After(now) {
+	if len(p.segments) > 0 && p.segments[0].held && !runs {
+		open = false
+	}
+	for open && n < len(b) && len(p.segments) > 0 && !p.segments[0].at.After(now) && (runs || !p.segments[0].held) {
 		m := copy(b[n:], p.segments[0].data)
 		n += m
 		p.size -= m
@@ -135,7 +140,12 @@ func (p *pipe) put(b []byte, runs, told bool) (n int, changed <-chan struct{}, e
 	case p.gone && told:
 		return 0, nil, syscall.EPIPE
 	case !runs:
-		return 0, p.changed, nil
+		// A frozen writer does not wait here: it may hold a lock that others of its
+		// process want, and in a bubble time stands still for those.
+		p.segments = append(p.segments, segment{data: append([]byte(nil), b...), at: time.Now(), held: true})
+		p.size += len(b)
+		p.signal()
+		return len(b), p.changed, nil
 	}
 	if n = min(len(b), window-p.size); n > 0 {
 		p.segments = append(p.segments, segment{data: append([]byte(nil), b[:n]...), at: time.Now().Add(p.latency())})
