@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -13,57 +12,10 @@ import (
 
 	"rillkeep.dev/rillkeep/plane"
 	"rillkeep.dev/rillkeep/store/feed"
+	"rillkeep.dev/rillkeep/store/feed/feedtest"
 	"rillkeep.dev/rillkeep/store/postgres"
 	"rillkeep.dev/rillkeep/store/postgres/pgtest"
 )
-
-// ear gives what a listener is told to a test.
-type ear chan string
-
-func (e ear) Connected()          { e <- "connected" }
-func (e ear) Message(text string) { e <- text }
-func (e ear) Lost(error)          { e <- "lost" }
-
-// next returns what the listener is told next.
-func (e ear) next(t *testing.T) string {
-	t.Helper()
-	select {
-	case told := <-e:
-		return told
-	case <-time.After(time.Minute):
-		t.Fatal("nothing is heard")
-		return ""
-	}
-}
-
-// silent fails the test if the listener was told something, before a message
-// that is sent now.
-func (e ear) silent(t *testing.T, s *postgres.Store) {
-	t.Helper()
-	if err := s.Notify(t.Context(), []string{"and that was all"}); err != nil {
-		t.Fatal(err)
-	}
-	if told := e.next(t); told != "and that was all" {
-		t.Errorf("heard %s", told)
-	}
-}
-
-// listens makes a store listen until the test ends.
-func listens(t *testing.T, s *postgres.Store) ear {
-	t.Helper()
-	e := make(ear, 100_000)
-	ctx, cancel := context.WithCancel(context.Background())
-	var running sync.WaitGroup
-	running.Go(func() { s.Listen(ctx, e) })
-	t.Cleanup(func() {
-		cancel()
-		running.Wait()
-	})
-	if told := e.next(t); told != "connected" {
-		t.Fatal(told)
-	}
-	return e
-}
 
 // cut ends the connections of all who listen.
 func cut(t *testing.T, db *pgxpool.Pool) {
@@ -86,15 +38,15 @@ func TestMessagesReachAllNodesOfASchema(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { pgtest.Close(t, other) })
-	ears := []ear{listens(t, first), listens(t, second)}
-	elsewhere := listens(t, other)
+	ears := []feedtest.Ear{feedtest.Listens(t, first), feedtest.Listens(t, second)}
+	elsewhere := feedtest.Listens(t, other)
 	want := []string{"one", "two", strings.Repeat("x", feed.MaxMessage), strings.Repeat("漢", feed.MaxMessage/3)}
 	if err := first.Notify(t.Context(), want); err != nil {
 		t.Fatal(err)
 	}
 	for _, e := range ears {
 		for _, message := range want {
-			if told := e.next(t); told != message {
+			if told := e.Next(t); told != message {
 				t.Errorf("heard %.20s… of %d bytes", told, len(told))
 			}
 		}
@@ -103,24 +55,24 @@ func TestMessagesReachAllNodesOfASchema(t *testing.T) {
 		t.Error("a message of 8,000 bytes was sent")
 	}
 	for _, e := range ears {
-		e.silent(t, first) // all or none
+		e.Silent(t, first) // all or none
 	}
-	elsewhere.silent(t, other)
+	elsewhere.Silent(t, other)
 }
 
 func TestAListenerThatWasCutComesBack(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
 	s, db := open(t, url), pgtest.Pool(t, url)
-	e := listens(t, s)
+	e := feedtest.Listens(t, s)
 	for range 3 {
 		cut(t, db)
 		for _, want := range []string{"lost", "connected"} {
-			if told := e.next(t); told != want {
+			if told := e.Next(t); told != want {
 				t.Fatalf("%s, not %s", told, want)
 			}
 		}
-		e.silent(t, s)
+		e.Silent(t, s)
 	}
 }
 
@@ -128,7 +80,7 @@ func TestAListenerThatHearsNothingIsAskedAndKept(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
 	s, db := open(t, url), pgtest.Pool(t, url)
-	e := listens(t, s)
+	e := feedtest.Listens(t, s)
 	for asked := false; !asked; {
 		err := db.QueryRow(t.Context(), `
 			SELECT query NOT LIKE 'LISTEN%' FROM pg_stat_activity
@@ -138,7 +90,7 @@ func TestAListenerThatHearsNothingIsAskedAndKept(t *testing.T) {
 		}
 		<-time.After(100 * time.Millisecond)
 	}
-	e.silent(t, s)
+	e.Silent(t, s)
 }
 
 func TestAListenerHasAURLOfItsOwn(t *testing.T) {
@@ -149,7 +101,7 @@ func TestAListenerHasAURLOfItsOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { pgtest.Close(t, s) })
-	listens(t, s).silent(t, s)
+	feedtest.Listens(t, s).Silent(t, s)
 	var ears int
 	if err := pgtest.Pool(t, url).QueryRow(t.Context(), "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'ear'").Scan(&ears); err != nil || ears != 1 {
 		t.Errorf("%d connections by it (%v)", ears, err)
@@ -172,11 +124,11 @@ func TestACancelThatCannotBeAnnouncedIsDoneAllTheSame(t *testing.T) {
 	if _, err := db.Exec(t.Context(), "INSERT INTO rillkeep.streams (id, status, host) VALUES ($1, 'streaming', 'n1/boot1/1')", long); err != nil {
 		t.Fatal(err)
 	}
-	e := listens(t, s)
+	e := feedtest.Listens(t, s)
 	if _, err := db.Exec(t.Context(), "UPDATE rillkeep.streams SET cancel = true"); err != nil {
 		t.Error(err)
 	}
-	e.silent(t, s)
+	e.Silent(t, s)
 	if ids, err := s.Cancelled(t.Context(), "n1/boot1"); err != nil || len(ids) != 1 || ids[0] != long {
 		t.Errorf("%q, %v", ids, err)
 	}
@@ -222,13 +174,13 @@ func TestASessionThatListensAndSleepsBreaksNoCommit(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	e := listens(t, s)
+	e := feedtest.Listens(t, s)
 	row := claim(t, s, "s")
 	for range 2000 {
 		if err := s.Notify(t.Context(), []string{strings.Repeat("x", feed.MaxMessage)}); err != nil {
 			t.Fatal(err)
 		}
-		e.next(t)
+		e.Next(t)
 	}
 	var used float64
 	if err := pgtest.Pool(t, url).QueryRow(t.Context(), "SELECT pg_notification_queue_usage()").Scan(&used); err != nil || used == 0 {
@@ -241,7 +193,7 @@ func TestASessionThatListensAndSleepsBreaksNoCommit(t *testing.T) {
 	if _, err := s.Cancel(t.Context(), "s"); err != nil {
 		t.Error(err)
 	}
-	if said, err := feed.Parse(e.next(t)); err != nil || !said.Changes[0].Cancel {
+	if said, err := feed.Parse(e.Next(t)); err != nil || !said.Changes[0].Cancel {
 		t.Errorf("%+v, %v", said, err)
 	}
 }

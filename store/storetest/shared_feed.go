@@ -1,60 +1,14 @@
 package storetest
 
 import (
-	"context"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"rillkeep.dev/rillkeep/plane"
 	"rillkeep.dev/rillkeep/store/feed"
+	"rillkeep.dev/rillkeep/store/feed/feedtest"
 )
-
-// ear gives what a listener is told to a test.
-type ear chan string
-
-func (e ear) Connected()          { e <- "connected" }
-func (e ear) Message(text string) { e <- text }
-func (e ear) Lost(err error)      { e <- fmt.Sprint("lost: ", err) }
-
-// next returns what the listener is told next.
-func (e ear) next(t *testing.T) string {
-	t.Helper()
-	select {
-	case told := <-e:
-		return told
-	case <-time.After(time.Minute):
-		t.Fatal("nothing is heard")
-		return ""
-	}
-}
-
-// silent fails the test if the listener was told something, before a message that is
-// sent now.
-func (e ear) silent(t *testing.T, s SharedStore) {
-	t.Helper()
-	if err := s.Notify(bounded(t), []string{"and that was all"}); err != nil {
-		t.Fatal(err)
-	}
-	equal(t, e.next(t), "and that was all")
-}
-
-// listens makes a store listen until the test ends.
-func listens(t *testing.T, s SharedStore) ear {
-	t.Helper()
-	e := make(ear, 1000)
-	ctx, cancel := context.WithCancel(context.Background())
-	var running sync.WaitGroup
-	running.Go(func() { s.Listen(ctx, e) })
-	t.Cleanup(func() {
-		cancel()
-		running.Wait()
-	})
-	equal(t, e.next(t), "connected")
-	return e
-}
 
 // twoNodes are two stores of nodes that have leases: those tell each other.
 func twoNodes(t *testing.T, db Database) (first, second SharedStore) {
@@ -65,7 +19,7 @@ func twoNodes(t *testing.T, db Database) (first, second SharedStore) {
 
 func feedMessages(t *testing.T, db Database) {
 	first, second := twoNodes(t, db)
-	ears := []ear{listens(t, first), listens(t, second)}
+	ears := []feedtest.Ear{feedtest.Listens(t, first), feedtest.Listens(t, second)}
 	want := []string{"one", "two", strings.Repeat("x", feed.MaxMessage), strings.Repeat("漢", feed.MaxMessage/3)}
 	for range 200 {
 		want = append(want, fmt.Sprint("message ", len(want)))
@@ -77,7 +31,7 @@ func feedMessages(t *testing.T, db Database) {
 	}
 	for _, e := range ears {
 		for _, message := range want {
-			if told := e.next(t); told != message {
+			if told := e.Next(t); told != message {
 				t.Fatalf("heard %.20s… of %d bytes, want %.20s…", told, len(told), message)
 			}
 		}
@@ -86,10 +40,10 @@ func feedMessages(t *testing.T, db Database) {
 		t.Error("a message of 8,000 bytes was sent")
 	}
 	for _, e := range ears {
-		e.silent(t, first) // all or none
+		e.Silent(t, first) // all or none
 		for _, other := range ears {
 			if e != other {
-				equal(t, other.next(t), "and that was all")
+				equal(t, other.Next(t), "and that was all")
 			}
 		}
 	}
@@ -100,9 +54,9 @@ func feedCancel(t *testing.T, db Database) {
 	const id = `a "quoted" \ 漢 id`
 	row := written(t, s, "n1", id, "abc")
 	written(t, s, "n1", "other")
-	e := listens(t, s)
+	e := feedtest.Listens(t, s)
 	db.Cancel(id)
-	said, err := feed.Parse(e.next(t))
+	said, err := feed.Parse(e.Next(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,9 +68,9 @@ func feedCancel(t *testing.T, db Database) {
 	written(t, s, "n1", "pending") // learns of it by itself
 	sealed(t, s, plane.Seal{ID: id, Token: row.Token, Status: plane.StatusComplete, Seq: 4, Text: "abcd"})
 	db.Cancel(id) // it has ended
-	e.silent(t, s)
+	e.Silent(t, s)
 	must(s.Cancel(bounded(t), "other"))(t)
-	if said, err := feed.Parse(e.next(t)); err != nil || said.Changes[0].ID != "other" {
+	if said, err := feed.Parse(e.Next(t)); err != nil || said.Changes[0].ID != "other" {
 		t.Errorf("said %+v, %v", said, err)
 	}
 }

@@ -8,7 +8,7 @@ import (
 
 	"rillkeep.dev/rillkeep/plane"
 	"rillkeep.dev/rillkeep/store"
-	"rillkeep.dev/rillkeep/store/internal/pgcontract"
+	"rillkeep.dev/rillkeep/store/feed/feedtest"
 )
 
 func TestMessagesReachAllNodesOfATableAndNobodyElse(t *testing.T) {
@@ -19,8 +19,8 @@ func TestMessagesReachAllNodesOfATableAndNobodyElse(t *testing.T) {
 		s.door.exec("CREATE TABLE " + other.Message + " (LIKE {messages} INCLUDING ALL)")
 		s.door.exec("CREATE TABLE " + other.Chunks + " (LIKE {chunks} INCLUDING ALL)")
 		elsewhere := open(t, s.door.url, other)
-		here := []pgcontract.Ear{pgcontract.Listens(t, s.Store), pgcontract.Listens(t, open(t, s.door.url, s.door.app.tables))}
-		there := pgcontract.Listens(t, elsewhere)
+		here := []feedtest.Ear{feedtest.Listens(t, s.Store), feedtest.Listens(t, open(t, s.door.url, s.door.app.tables))}
+		there := feedtest.Listens(t, elsewhere)
 		if err := s.Notify(t.Context(), []string{"one", "two"}); err != nil {
 			t.Fatal(err)
 		}
