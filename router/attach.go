@@ -31,7 +31,7 @@ func (r *Router) Attach(ctx context.Context, id string, from, epoch int64) (acto
 			return nil, 0, err
 		}
 		var ok bool
-		if member, ok = r.host(row); err != nil || !ok {
+		if member, ok = r.host(row.Row); err != nil || !ok {
 			return nil, 0, nil
 		}
 		r.places.learn(id, member)

@@ -48,7 +48,7 @@ func (r *Router) cancel(c echo.Context) error {
 // cancelAt tells the member that has a stream of its cancel, which the row has: that
 // is faster than any feed. Nobody waits for it.
 func (r *Router) cancelAt(c echo.Context, row plane.Row) {
-	member, ok := r.elsewhere(held(row))
+	member, ok := r.host(row)
 	if !ok {
 		return
 	}

@@ -10,7 +10,6 @@ import (
 
 	"rillkeep.dev/rillkeep/plane"
 	"rillkeep.dev/rillkeep/router/wire"
-	"rillkeep.dev/rillkeep/store"
 )
 
 // Cluster is this node's place among the nodes that share its store. Its methods
@@ -37,7 +36,7 @@ type Cluster interface {
 	Describe(ctx context.Context) wire.Cluster
 }
 
-// heldBy is plane.ErrHeld that says by whom.
+// heldBy is plane.ErrHeld of a stream that another live member has.
 type heldBy struct {
 	member string
 	seq    int64 // the row's length, if it was this node that read it
@@ -48,14 +47,18 @@ func (h *heldBy) Unwrap() error { return plane.ErrHeld }
 
 // held is why a stream that is streaming by its row can't be served here. One that
 // is on its way to another node is nobody's for a moment.
-func held(row plane.Row) error {
-	if row.Disowned() {
+func (r *Router) held(row plane.Row) error {
+	member := memberOf(row.Token)
+	switch {
+	case row.Disowned():
 		return &plane.OffsetError{Kind: plane.ErrMoved, Want: row.Seq}
-	}
-	if member := memberOf(row.Token); member != "" {
+	case r.cfg.Cluster == nil || member == "" || member == r.cfg.Cluster.Self():
+		return plane.ErrHeld
+	case !r.cfg.Cluster.Has(member):
+		return errGone
+	default:
 		return &heldBy{member, row.Seq}
 	}
-	return plane.ErrHeld
 }
 
 // memberOf is the member that an owner token names, "" if it names none.
@@ -66,22 +69,16 @@ func memberOf(token string) string {
 	return ""
 }
 
-// elsewhere is the member that has the stream which err is about, if another live
-// one has.
-func (r *Router) elsewhere(err error) (member string, ok bool) {
-	h, ok := errors.AsType[*heldBy](err)
-	if !ok || r.cfg.Cluster == nil || h.member == r.cfg.Cluster.Self() || !r.cfg.Cluster.Has(h.member) {
+// host is the member that a row says has the stream, if that is another live one.
+func (r *Router) host(row plane.Row) (member string, ok bool) {
+	if row.Status != plane.StatusStreaming {
+		return "", false
+	}
+	h, ok := errors.AsType[*heldBy](r.held(row))
+	if !ok {
 		return "", false
 	}
 	return h.member, true
-}
-
-// host is the member that a row says has the stream, if that is another live one.
-func (r *Router) host(row store.Stream) (member string, ok bool) {
-	if r.cfg.Cluster == nil || row.Status != plane.StatusStreaming {
-		return "", false
-	}
-	return r.elsewhere(held(row.Row))
 }
 
 // How long, and how many, a node remembers where streams are.

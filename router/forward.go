@@ -119,10 +119,10 @@ func (r *Router) servesItself(c echo.Context) bool {
 // left is err, of a stream that was here: one that has gone to another node just then
 // is there for who asks again. Another node is told which.
 func (r *Router) left(c echo.Context, err error) error {
-	if _, ok := r.elsewhere(err); !ok || isFromNode(c) {
+	h, ok := errors.AsType[*heldBy](err)
+	if !ok || isFromNode(c) {
 		return err
 	}
-	h, _ := errors.AsType[*heldBy](err)
 	return &plane.OffsetError{Kind: plane.ErrMoved, From: h.seq, Want: h.seq}
 }
 
@@ -137,12 +137,12 @@ func (r *Router) route(c echo.Context, next echo.HandlerFunc, replay bool, send 
 		return wire.Detail(wire.ErrUnavailable, "the cluster has no active node now; try again")
 	case r.cfg.Cluster.Self():
 		err := next(c)
-		other, ok := r.elsewhere(err)
+		other, ok := errors.AsType[*heldBy](err)
 		if !ok || c.Response().Committed {
 			return err
 		}
-		r.places.learn(id, other)
-		member = other
+		member = other.member
+		r.places.learn(id, member)
 	}
 	if replay {
 		return flyReplay(c, member)
@@ -316,12 +316,13 @@ func isFromNode(c echo.Context) bool { return c.Get(nodeKey) != nil }
 // misdirected answers another node that asked for a stream which is elsewhere, and
 // says where.
 func (r *Router) misdirected(c echo.Context, err error) error {
-	member, ok := r.elsewhere(err)
-	if !ok && errors.Is(err, plane.ErrDraining) {
+	member := ""
+	if h, ok := errors.AsType[*heldBy](err); ok {
+		member = h.member
+	} else if errors.Is(err, plane.ErrDraining) {
 		member = r.cfg.Cluster.Owner(streamID(c))
-		ok = member != "" && member != r.cfg.Cluster.Self()
 	}
-	if !ok || c.Response().Committed {
+	if member == "" || member == r.cfg.Cluster.Self() || c.Response().Committed {
 		return err
 	}
 	c.Response().Header().Set(hostHeader, member)

@@ -106,7 +106,7 @@ func (r *Router) attached(c echo.Context) error {
 		c.Response().Header().Set(epochHeader, strconv.FormatInt(s.Epoch(), 10))
 	} else { // not here: whose row is it?
 		row, err := r.rows.Get(c.Request().Context(), streamID(c))
-		switch member, ok := r.host(row); {
+		switch member, ok := r.host(row.Row); {
 		case err == nil && ok:
 			return &heldBy{member: member}
 		case err != nil && !errors.Is(err, plane.ErrNotFound):

@@ -50,7 +50,7 @@ func (r *Router) snapshot(c echo.Context) error {
 // snapshotOf asks the member that has a stream for its snapshot. Where that can't
 // be had, what is durable is.
 func (r *Router) snapshotOf(c echo.Context, row store.Stream) (*http.Response, bool) {
-	member, ok := r.host(row)
+	member, ok := r.host(row.Row)
 	if !ok || isFromNode(c) {
 		return nil, false
 	}

@@ -117,11 +117,7 @@ func (r *Router) takeUp(ctx context.Context, row store.Stream) (*plane.Stream, e
 	if s, ok := r.cfg.Actors.Await(ctx, row.ID); ok {
 		return s, nil
 	}
-	err := held(row.Row)
-	if h, ok := errors.AsType[*heldBy](err); ok && r.cfg.Cluster != nil && h.member != r.cfg.Cluster.Self() && !r.cfg.Cluster.Has(h.member) {
-		return nil, errGone
-	}
-	return nil, err
+	return nil, r.held(row.Row)
 }
 
 // live returns the stream that is live or lingering here, or why there is none.
