@@ -3,6 +3,7 @@ package router
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"strconv"
@@ -114,6 +115,23 @@ func (r *Router) attached(c echo.Context) error {
 		}
 	}
 	return r.deliver(c, cursor)
+}
+
+// AskToAdopt has a member adopt a stream that was disowned here.
+func (r *Router) AskToAdopt(ctx context.Context, member, id string) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, peerURL(id, "/adopt"), nil)
+	if err != nil {
+		return fmt.Errorf("ask for adoption: %w", err)
+	}
+	resp, err := r.cfg.Cluster.Do(ctx, member, req)
+	if err != nil {
+		return fmt.Errorf("ask %s for adoption: %w", member, err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("ask %s for adoption: %w", member, refusal(resp))
+	}
+	return nil
 }
 
 // adopt takes over a stream that another node gives up. That its producer was here

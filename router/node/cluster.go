@@ -65,33 +65,10 @@ type member struct {
 	ring   *ring.Ring
 	client *peer.Client
 	server *peer.Server
-	inner  lazyHandler
+	inner  lateHandler // for other nodes
 
 	stop    context.CancelFunc
 	running sync.WaitGroup
-}
-
-// lazyHandler is the router's, once there is one.
-type lazyHandler struct {
-	mu sync.Mutex
-	h  http.Handler
-}
-
-func (l *lazyHandler) set(h http.Handler) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.h = h
-}
-
-func (l *lazyHandler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	l.mu.Lock()
-	h := l.h
-	l.mu.Unlock()
-	if h == nil {
-		router.Starting(w, req)
-		return
-	}
-	h.ServeHTTP(w, req)
 }
 
 // joinCluster makes the node known to the others, as one that owns nothing yet.

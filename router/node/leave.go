@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
-	"net/url"
 	"sync"
 	"time"
 
@@ -24,8 +21,8 @@ const (
 	movesAtOnce = 32
 	moveTurn    = 2 * time.Second
 
-	// maxPasses bounds the looks for streams to hand over: what was on its way in
-	// when the node began to leave is found by the second.
+	// maxPasses bounds the looks for streams to hand over: one that could not be, for
+	// its store, is tried again.
 	maxPasses = 3
 
 	// adoptTime bounds one adoption by another node, which loads the text.
@@ -120,7 +117,7 @@ func (n *Node) move(ctx context.Context, id string) error {
 	}
 	var errs []error
 	for _, to := range takers {
-		err := n.member.adopt(ctx, to, id)
+		err := n.giveTo(ctx, to, id)
 		if err == nil {
 			n.log.Info("stream handed over", "streamId", id, "to", to)
 			return nil
@@ -130,6 +127,13 @@ func (n *Node) move(ctx context.Context, id string) error {
 	// Its row is nobody's now, with all that was produced: the sweeper's, unless one
 	// of them has taken it without our hearing of it.
 	return fmt.Errorf("%w: %w", errNoTaker, errors.Join(errs...))
+}
+
+// giveTo has a member adopt a stream.
+func (n *Node) giveTo(ctx context.Context, to, id string) error {
+	ctx, cancel := context.WithTimeout(ctx, adoptTime)
+	defer cancel()
+	return n.router.AskToAdopt(ctx, to, id)
 }
 
 // takers are who may take a stream over, the one first that the ring has for it.
@@ -144,26 +148,6 @@ func (m *member) takers(id string) []string {
 		}
 	}
 	return takers
-}
-
-// adopt has another member take a stream over.
-func (m *member) adopt(ctx context.Context, to, id string) error {
-	ctx, cancel := context.WithTimeout(ctx, adoptTime)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://peer/v1/streams/"+url.PathEscape(id)+"/adopt", nil)
-	if err != nil {
-		return fmt.Errorf("ask for adoption: %w", err)
-	}
-	resp, err := m.Do(ctx, to, req)
-	if err != nil {
-		return fmt.Errorf("ask %s for adoption: %w", to, err)
-	}
-	defer func() { _ = resp.Body.Close() }()
-	if resp.StatusCode != http.StatusOK {
-		said, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<10))
-		return fmt.Errorf("ask %s for adoption: answered %d %s", to, resp.StatusCode, said)
-	}
-	return nil
 }
 
 // leave takes the node out of the cluster.

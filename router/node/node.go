@@ -44,9 +44,9 @@ type Node struct {
 	lease  *lease.Keeper // nil where the store is this node's alone
 	actors *actor.System
 	router *router.Router
-	member *member                       // nil if there is no cluster
-	news   *news                         // nil if the store carries none
-	ready  atomic.Pointer[router.Router] // router, once it may be asked
+	member *member     // nil if there is no cluster
+	news   *news       // nil if the store carries none
+	public lateHandler // router, once it may be asked
 	server *http.Server
 	addr   net.Addr
 
@@ -113,7 +113,7 @@ func Open(ctx context.Context, cfg Config) (_ *Node, err error) {
 	if n.news != nil {
 		n.news.run()
 	}
-	n.ready.Store(n.router)
+	n.public.set(n.router)
 	if err := n.serveCluster(ctx); err != nil {
 		return nil, err
 	}
@@ -194,7 +194,7 @@ func (n *Node) hooks(m *router.Metrics) plane.Hooks {
 
 func (n *Node) serve(listener net.Listener, headerTime time.Duration) {
 	n.server = &http.Server{
-		Handler:           http.HandlerFunc(n.answer),
+		Handler:           &n.public,
 		ReadHeaderTimeout: headerTime,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    headerBytes,
@@ -212,10 +212,15 @@ func (n *Node) serve(listener net.Listener, headerTime time.Duration) {
 
 func (n *Node) fail() { n.fails.Do(func() { close(n.failed) }) }
 
-// answer is for a request that comes before the node has its store, too.
-func (n *Node) answer(w http.ResponseWriter, req *http.Request) {
-	if r := n.ready.Load(); r != nil {
-		r.ServeHTTP(w, req)
+// lateHandler answers what comes before the node has its store, too.
+type lateHandler struct{ to atomic.Pointer[http.Handler] }
+
+func (l *lateHandler) set(h http.Handler) { l.to.Store(&h) }
+
+// ServeHTTP implements http.Handler.
+func (l *lateHandler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	if h := l.to.Load(); h != nil {
+		(*h).ServeHTTP(w, req)
 		return
 	}
 	router.Starting(w, req)
