@@ -73,6 +73,11 @@ func (s *shared) EditLease(node store.Node, edit func(*storetest.Lease)) {
 		lease.Name, lease.Incarnation, lease.Heartbeat, lease.Expires, lease.Since)
 }
 
+func (s *shared) StepClock(by time.Duration) {
+	s.tb.Helper()
+	s.exec("UPDATE rillkeep.nodes SET expires_at = expires_at - $1::interval, heartbeat_at = heartbeat_at - $1::interval, since = since - $1::interval", by)
+}
+
 func (s *shared) EndNames() {
 	s.tb.Helper()
 	endNames(s.tb, s.db)

@@ -71,6 +71,11 @@ func (s *shared) EditLease(node store.Node, edit func(*storetest.Lease)) {
 		lease.Name, lease.Incarnation, micros(lease.Heartbeat), micros(lease.Expires), micros(lease.Since))
 }
 
+func (s *shared) StepClock(by time.Duration) {
+	s.tb.Helper()
+	s.exec("UPDATE nodes SET expires_at = expires_at - ?1, heartbeat_at = heartbeat_at - ?1, since = since - ?1", by.Microseconds())
+}
+
 // EndNames takes the files away that are locked.
 func (s *shared) EndNames() {
 	s.tb.Helper()

@@ -36,6 +36,10 @@ type Database interface {
 	// EditLease changes a lease, or makes one.
 	EditLease(node store.Node, edit func(*Lease))
 
+	// StepClock makes the times in all leases older, at once, as a step forward of the
+	// database's clock does.
+	StepClock(by time.Duration)
+
 	// EndNames takes the names away from those who have taken them, as the loss of
 	// what holds them does.
 	EndNames()
