@@ -59,7 +59,7 @@ func TestARollingRestartOfFiveNodesLosesNothing(t *testing.T) {
 	t.Parallel()
 	seeds(t, []uint64{1, 2}, func(w *world) {
 		w.start(5)
-		w.load(5, 160, 250*time.Millisecond, "auto")
+		w.load(5, 480, 250*time.Millisecond, "auto")
 		for i := range 5 {
 			old := w.members[i]
 			old.drain()
