@@ -27,6 +27,9 @@ var (
 	// there. It comes as an OffsetError: a half of a pair that was received, and waits
 	// for the other one, does not go along.
 	ErrMoved = errors.New("stream moves to another node")
+	// ErrSuperseded is an ErrFenced of a producer alone: another has resumed the stream,
+	// which goes on with that one.
+	ErrSuperseded = fmt.Errorf("%w: a later producer has resumed it", ErrFenced)
 	// ErrCancelled is why a pump's context ends when its stream was asked to stop.
 	ErrCancelled = errors.New("stream was asked to stop")
 	ErrTooLong   = errors.New("stream would grow past its limit")

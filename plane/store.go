@@ -57,6 +57,10 @@ type Row struct {
 	Token  string // owner token, node/incarnation/epoch; "" where the store keeps none
 	Epoch  int64  // from 1
 	Error  string
+
+	// Producer is who produces, as claimed: where a stream was opened, adopted or taken
+	// over, and not in the answers of other calls.
+	Producer string
 }
 
 // Claim asks for a stream.
