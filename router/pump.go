@@ -57,8 +57,10 @@ func duplex(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		// Fails where the protocol is full duplex anyway.
 		_ = http.NewResponseController(c.Response()).EnableFullDuplex()
-		// What is left of a body that was not read to its end is no next request.
-		c.Response().Header().Set("Connection", "close")
+		if c.Request().ProtoMajor == 1 {
+			// What is left of a body that was not read to its end is no next request.
+			c.Response().Header().Set("Connection", "close")
+		}
 		err := next(c)
 		if err != nil {
 			readUntil(c, time.Now().Add(lastWord))

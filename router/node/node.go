@@ -200,6 +200,8 @@ func (n *Node) serve(listener net.Listener, headerTime time.Duration) {
 		MaxHeaderBytes:    headerBytes,
 		BaseContext:       func(net.Listener) context.Context { return n.base },
 		ErrorLog:          slog.NewLogLogger(n.log.Handler(), slog.LevelDebug),
+		Protocols:         protocols(),
+		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: streamsPerConnection},
 	}
 	n.serving.Go(func() error {
 		if err := n.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
@@ -208,6 +210,19 @@ func (n *Node) serve(listener net.Listener, headerTime time.Duration) {
 		}
 		return nil
 	})
+}
+
+// streamsPerConnection bounds the requests of one HTTP/2 connection: a proxy may send
+// all of its readers and pumps by one.
+const streamsPerConnection = 10_000
+
+// protocols are what clients speak: HTTP/1.1, and HTTP/2 by prior knowledge, which
+// has no limit of a few connections a site, and pumps that hear while they speak.
+func protocols() *http.Protocols {
+	var p http.Protocols
+	p.SetHTTP1(true)
+	p.SetUnencryptedHTTP2(true)
+	return &p
 }
 
 func (n *Node) fail() { n.fails.Do(func() { close(n.failed) }) }
