@@ -52,6 +52,8 @@ func (r *Router) held(row plane.Row) error {
 	switch {
 	case row.Disowned():
 		return &plane.OffsetError{Kind: plane.ErrMoved, Want: row.Seq}
+	case r.cfg.Cluster == nil && member != "":
+		return errLeft
 	case r.cfg.Cluster == nil || member == "" || member == r.cfg.Cluster.Self():
 		return plane.ErrHeld
 	case !r.cfg.Cluster.Has(member):
@@ -63,10 +65,12 @@ func (r *Router) held(row plane.Row) error {
 
 // memberOf is the member that an owner token names, "" if it names none.
 func memberOf(token string) string {
-	if n := strings.LastIndexByte(token, '/'); n > 0 && strings.Contains(token[:n], "/") {
-		return token[:n]
+	node, rest, _ := strings.Cut(token, "/")
+	incarnation, _, ok := strings.Cut(rest, "/")
+	if node == "" || !ok {
+		return ""
 	}
-	return ""
+	return node + "/" + incarnation
 }
 
 // host is the member that a row says has the stream, if that is another live one.

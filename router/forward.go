@@ -41,7 +41,13 @@ var (
 	errNoHost = wire.Detail(wire.ErrUnavailable, "the node that has the stream can't be reached now; try again")
 
 	// errGone says that the member that a row names has left the cluster.
-	errGone = wire.Detail(wire.ErrUnavailable, "the node that had the stream is gone; the stream ends interrupted within a minute")
+	errGone = wire.Detail(wire.ErrUnavailable, "the node that had the stream is gone; resume it, or it ends interrupted within a minute")
+
+	// errLeft is errGone of a stream that an earlier run of this node left.
+	errLeft = wire.Detail(wire.ErrUnavailable, "the node was restarted while it had the stream; resume it, or it ends interrupted within a minute")
+
+	// errLease says that a stream can't be taken over yet.
+	errLease = wire.Detail(wire.ErrUnavailable, "the node that had the stream may have it still; its lease ends within seconds: try again")
 
 	// errNoAnswer says that a member was asked, and what it answered is lost.
 	errNoAnswer = wire.Detail(wire.ErrUnavailable, "the node that has the stream gave no answer: the call may have been done; repeat an append with its offset")

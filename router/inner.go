@@ -41,6 +41,7 @@ func (r *Router) Inner() http.Handler {
 	stream(http.MethodPost, "/append", r.append)
 	e.POST("/v1/streams/:id/pump", r.pump, duplex, r.named, r.directed)
 	stream(http.MethodPost, "/flush", r.flush)
+	stream(http.MethodPost, "/keepalive", r.keepAlive)
 	stream(http.MethodPost, "/close", r.close)
 	stream(http.MethodPost, "/fail", r.fail)
 	stream(http.MethodPost, "/cancel", r.cancel)
@@ -149,7 +150,7 @@ func (r *Router) adopt(c echo.Context) error {
 	}
 	r.log.LogAttrs(ctx, slog.LevelInfo, "stream adopted",
 		slog.String("streamId", id), slog.Int64("epoch", s.Epoch()), slog.String("from", c.Get(nodeKey).(string)))
-	return c.JSON(http.StatusOK, opened(s))
+	return c.JSON(http.StatusOK, opened(s, plane.ProducerEpoch{}))
 }
 
 // describeNode answers what the node's part of GET /v1/cluster is.

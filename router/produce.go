@@ -29,7 +29,7 @@ const (
 // append takes one delta. With from it may be repeated: what is there already
 // is absorbed.
 func (r *Router) append(c echo.Context) error {
-	from, at, err := offsetParam(c)
+	to, err := producing(c)
 	if err != nil {
 		return err
 	}
@@ -41,7 +41,7 @@ func (r *Router) append(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := r.push(c.Request().Context(), s, from, at, delta); err != nil {
+	if err := r.push(c.Request().Context(), s, to, delta); err != nil {
 		return err
 	}
 	st := s.State()
@@ -50,39 +50,46 @@ func (r *Router) append(c echo.Context) error {
 
 // push gives a stream its next delta. A stream whose store is far behind takes
 // it later, or not in time.
-func (r *Router) push(ctx context.Context, s *plane.Stream, from int64, at bool, delta string) (err error) {
+func (r *Router) push(ctx context.Context, s *plane.Stream, to production, delta string) error {
+	if s.IsCancelled() {
+		return plane.ErrCancelled
+	}
 	ctx, cancel := context.WithTimeout(ctx, r.limits.BodyTime)
 	defer cancel()
-	switch {
-	case s.IsCancelled():
-		return plane.ErrCancelled
-	case at:
-		err = s.PushAt(ctx, from, delta)
-	default:
-		err = s.Push(ctx, delta)
-	}
+	err := s.PushAs(ctx, to.as, to.from, delta)
 	if errors.Is(err, context.DeadlineExceeded) {
 		return wire.Detail(wire.ErrUnavailable, "the store is too far behind to take more; nothing was added")
 	}
 	return err
 }
 
-// offsetParam returns the from of a producer's request, and whether it has one.
-// A query that can't be read is refused: without its offset, a delta that is
-// repeated would be there twice.
-func offsetParam(c echo.Context) (from int64, given bool, err error) {
+// production is what the query of a producer's request says.
+type production struct {
+	from int64               // offset of the delta; below 0 it is wherever the text ends
+	as   plane.ProducerEpoch // who the producer is; the zero value is nobody in particular
+}
+
+// producing reads it. A query that can't be read is refused: without its offset, a
+// delta that is repeated would be there twice, and without its epoch, a producer
+// that was fenced would not be.
+func producing(c echo.Context) (p production, err error) {
 	query, err := url.ParseQuery(c.Request().URL.RawQuery)
 	if err != nil {
-		return 0, false, wire.Detail(wire.ErrBadRequest, "the query is not well formed")
+		return p, wire.Detail(wire.ErrBadRequest, "the query is not well formed")
 	}
-	if !query.Has("from") {
-		return 0, false, nil
+	p.from = -1
+	if query.Has("from") {
+		p.from, err = strconv.ParseInt(query.Get("from"), 10, 64)
+		if err != nil || p.from < 0 {
+			return p, wire.Detail(wire.ErrBadRequest, "from is the offset of the delta, a whole number of UTF-16 code units")
+		}
 	}
-	from, err = strconv.ParseInt(query.Get("from"), 10, 64)
-	if err != nil || from < 0 {
-		return 0, false, wire.Detail(wire.ErrBadRequest, "from is the offset of the delta, a whole number of UTF-16 code units")
+	if query.Has("epoch") {
+		if p.as, err = plane.ParseProducerEpoch(query.Get("epoch")); err != nil {
+			return p, wire.Detail(wire.ErrBadRequest, "epoch is the producerEpoch that the open answered, such as 1.1")
+		}
 	}
-	return from, true, nil
+	return p, nil
 }
 
 // delta returns the text of an append, whole or not at all.

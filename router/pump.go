@@ -20,7 +20,7 @@ import (
 // pump takes a long body of deltas, acknowledges as their text becomes durable,
 // and leaves the stream open.
 func (r *Router) pump(c echo.Context) error {
-	from, given, err := offsetParam(c)
+	to, err := producing(c)
 	if err != nil {
 		return err
 	}
@@ -34,8 +34,8 @@ func (r *Router) pump(c echo.Context) error {
 		return err
 	case s.IsCancelled():
 		return plane.ErrCancelled
-	case !given:
-		from = s.State().Received
+	case to.from < 0:
+		to.from = s.State().Received
 	}
 	if err := s.Refusal(); err != nil {
 		return err
@@ -44,8 +44,8 @@ func (r *Router) pump(c echo.Context) error {
 	if kind == typeText {
 		format = upstream.Text
 	}
-	p := pump{s: s, w: c.Response(), control: http.NewResponseController(c.Response()), stall: r.limits.Stall}
-	p.serve(c.Request(), from, func(ctx context.Context, body io.Reader) iter.Seq2[string, error] {
+	p := pump{s: s, to: to, w: c.Response(), control: http.NewResponseController(c.Response()), stall: r.limits.Stall}
+	p.serve(c.Request(), func(ctx context.Context, body io.Reader) iter.Seq2[string, error] {
 		return upstream.Deltas(ctx, body, format, upstream.Options{MaxLine: r.limits.PumpLineBytes})
 	})
 	return nil
@@ -73,12 +73,13 @@ func duplex(next echo.HandlerFunc) echo.HandlerFunc {
 // second one, which serve waits for, writes acknowledgements.
 type pump struct {
 	s       *plane.Stream
+	to      production
 	w       http.ResponseWriter
 	control *http.ResponseController
 	stall   time.Duration
 }
 
-func (p pump) serve(req *http.Request, from int64, parse func(context.Context, io.Reader) iter.Seq2[string, error]) {
+func (p pump) serve(req *http.Request, parse func(context.Context, io.Reader) iter.Seq2[string, error]) {
 	_ = p.control.SetReadDeadline(time.Time{})
 	_ = p.control.SetWriteDeadline(time.Time{})
 	p.w.Header().Set("Content-Type", typeNDJSON)
@@ -100,7 +101,7 @@ func (p pump) serve(req *http.Request, from int64, parse func(context.Context, i
 	in, out := io.Pipe()
 	var body sync.WaitGroup
 	body.Go(func() { take(out, req.Body) })
-	err := p.s.PumpAt(ctx, from, func(ctx context.Context) iter.Seq2[string, error] {
+	err := p.s.PumpAs(ctx, p.to.as, p.to.from, func(ctx context.Context) iter.Seq2[string, error] {
 		return func(yield func(string, error) bool) {
 			defer context.AfterFunc(ctx, func() { _ = in.CloseWithError(context.Cause(ctx)) })()
 			parse(ctx, in)(yield)

@@ -108,6 +108,7 @@ func (r *Router) routes() {
 	stream(http.MethodPost, "/append", r.owned(r.append), auth.Write)
 	e.POST("/v1/streams/:id/pump", r.ownedPump(r.pump), duplex, r.named, r.allow(auth.Write))
 	stream(http.MethodPost, "/flush", r.owned(r.flush), auth.Write)
+	stream(http.MethodPost, "/keepalive", r.owned(r.keepAlive), auth.Write)
 	stream(http.MethodPost, "/close", r.owned(r.close), auth.Write)
 	stream(http.MethodPost, "/fail", r.owned(r.fail), auth.Write)
 	stream(http.MethodPost, "/cancel", r.cancel, auth.Cancel)

@@ -27,22 +27,23 @@ func (r *Router) open(c echo.Context) error {
 	if err := r.decode(c, &body); err != nil {
 		return err
 	}
-	ctx, id := c.Request().Context(), streamID(c)
+	ctx := c.Request().Context()
+	claim := plane.Claim{ID: streamID(c), Producer: body.Producer, Meta: body.Meta}
 	if body.Resume {
-		opened, err := r.resume(ctx, id)
+		resumed, err := r.resume(ctx, claim)
 		if !errors.Is(err, plane.ErrNotFound) {
-			return answer(c, http.StatusOK, opened, err)
+			return answer(c, http.StatusOK, resumed, err)
 		}
 	}
-	s, err := r.openStream(ctx, plane.Claim{ID: id, Producer: body.Producer, Meta: body.Meta})
+	s, err := r.openStream(ctx, claim)
 	if body.Resume && errors.Is(err, plane.ErrOpenHere) { // another resume was faster
-		opened, err := r.resume(ctx, id)
-		return answer(c, http.StatusOK, opened, err)
+		resumed, err := r.resume(ctx, claim)
+		return answer(c, http.StatusOK, resumed, err)
 	}
 	if err != nil {
 		return err
 	}
-	return c.JSON(http.StatusCreated, opened(s))
+	return c.JSON(http.StatusCreated, opened(s, s.ProducerEpoch()))
 }
 
 // openStream makes a stream live here.
@@ -73,33 +74,88 @@ func (r *Router) hasEnded(id string) bool {
 	return st.Status.Ended() && st.Durable == st.Seq && st.Seq > 0
 }
 
-func opened(s *plane.Stream) wire.Opened {
+func opened(s *plane.Stream, as plane.ProducerEpoch) wire.Opened {
 	st := s.State()
 	return wire.Opened{
 		StreamID: s.ID(), Seq: st.Received, DurableSeq: st.Durable, Epoch: s.Epoch(), Status: st.Status,
+		ProducerEpoch: as.String(),
 	}
 }
 
-// resume answers an open of a stream that is there: where its producer goes on,
-// or how it ended. It answers plane.ErrNotFound for one that is yet to be opened.
-func (r *Router) resume(ctx context.Context, id string) (wire.Opened, error) {
-	if s, ok := r.cfg.Actors.Await(ctx, id); ok {
-		return opened(s), nil
+// resume answers an open of a stream that is there: where its producer goes on, in
+// another producer epoch, or how it ended. It answers plane.ErrNotFound for one that
+// is yet to be opened. A stream that lives needs no store for this.
+func (r *Router) resume(ctx context.Context, claim plane.Claim) (wire.Opened, error) {
+	if s, ok := r.cfg.Actors.Await(ctx, claim.ID); ok {
+		return r.resumed(ctx, s, claim)
 	}
-	row, err := r.rows.Get(ctx, id)
+	row, err := r.rows.Get(ctx, claim.ID)
 	switch {
 	case err != nil:
 		return wire.Opened{}, err
 	case row.Status.Ended():
-		return wire.Opened{StreamID: id, Seq: row.Seq, DurableSeq: row.Seq, Epoch: row.Epoch, Status: row.Status}, nil
-	case row.Status == plane.StatusStreaming:
-		s, err := r.takeUp(ctx, row)
-		if err != nil {
-			return wire.Opened{}, err
-		}
-		return opened(s), nil
-	default:
+		return ended(row), nil
+	case row.Status != plane.StatusStreaming:
 		return wire.Opened{}, plane.ErrNotFound
+	}
+	s, err := r.takeUp(ctx, row)
+	switch {
+	case errors.Is(err, errGone), errors.Is(err, errLeft):
+		return r.takeOver(ctx, claim)
+	case err != nil:
+		return wire.Opened{}, err
+	}
+	return r.resumed(ctx, s, claim)
+}
+
+// resumed is the resumption of a stream that is here.
+func (r *Router) resumed(ctx context.Context, s *plane.Stream, claim plane.Claim) (wire.Opened, error) {
+	as, err := s.Resume(claim.Producer)
+	switch {
+	case errors.Is(err, plane.ErrClosed):
+		row, err := r.rows.Get(ctx, claim.ID)
+		if err == nil && !row.Status.Ended() {
+			err = wire.Detail(wire.ErrUnavailable, "the stream is being sealed; try again")
+		}
+		return ended(row), err
+	case errors.Is(err, plane.ErrFenced): // its row is another node's by now
+		return wire.Opened{}, errLease
+	case errors.Is(err, plane.ErrHeld):
+		return wire.Opened{}, wire.Detail(plane.ErrHeld, "the stream has another producer; give the producer that it was opened with")
+	case err != nil:
+		return wire.Opened{}, err
+	}
+	return opened(s, as), nil
+}
+
+// ended answers a resume of a stream that has ended.
+func ended(row store.Stream) wire.Opened {
+	return wire.Opened{StreamID: row.ID, Seq: row.Seq, DurableSeq: row.Seq, Epoch: row.Epoch, Status: row.Status}
+}
+
+// takeOver makes a stream live here whose owner died: its producer is back.
+func (r *Router) takeOver(ctx context.Context, claim plane.Claim) (wire.Opened, error) {
+	s, err := r.cfg.Actors.TakeOver(ctx, claim)
+	switch {
+	case err == nil:
+		st := s.State()
+		r.Announce(feed.Change{ID: claim.ID, Seq: st.Durable, Epoch: s.Epoch(), Status: plane.StatusStreaming})
+		r.log.LogAttrs(ctx, slog.LevelInfo, "stream taken over", slog.String("streamId", claim.ID),
+			slog.Int64("epoch", s.Epoch()), slog.Int64("seq", st.Durable))
+		return opened(s, s.ProducerEpoch()), nil
+	case errors.Is(err, plane.ErrOpenHere): // another resume was faster
+		if s, ok := r.cfg.Actors.Await(ctx, claim.ID); ok {
+			return r.resumed(ctx, s, claim)
+		}
+		return wire.Opened{}, errLease
+	case errors.Is(err, plane.ErrHeld) && r.cfg.Cluster == nil:
+		return wire.Opened{}, err
+	case errors.Is(err, plane.ErrHeld), errors.Is(err, plane.ErrLostRace):
+		return wire.Opened{}, errLease
+	case plane.Refused(err), errors.Is(err, plane.ErrDraining), errors.Is(err, plane.ErrFull):
+		return wire.Opened{}, err
+	default:
+		return wire.Opened{}, unavailable(err)
 	}
 }
 
@@ -141,6 +197,10 @@ func (r *Router) live(c echo.Context) (*plane.Stream, error) {
 
 // flush answers when everything appended so far is durable.
 func (r *Router) flush(c echo.Context) error {
+	by, err := producing(c)
+	if err != nil {
+		return err
+	}
 	s, err := r.live(c)
 	if errors.Is(err, plane.ErrClosed) { // it has ended, and is durable as far as it is kept
 		row, err := r.rows.Get(c.Request().Context(), streamID(c))
@@ -149,7 +209,24 @@ func (r *Router) flush(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, err := s.Flush(c.Request().Context()); err != nil {
+	if _, err := s.FlushAs(c.Request().Context(), by.as); err != nil {
+		return err
+	}
+	st := s.State()
+	return c.JSON(http.StatusOK, wire.Ack{Seq: st.Received, DurableSeq: st.Durable})
+}
+
+// keepAlive says that a producer which has nothing to say for now is still there.
+func (r *Router) keepAlive(c echo.Context) error {
+	by, err := producing(c)
+	if err != nil {
+		return err
+	}
+	s, err := r.live(c)
+	if err == nil {
+		err = s.KeepAlive(by.as)
+	}
+	if err != nil {
 		return err
 	}
 	st := s.State()
@@ -164,9 +241,9 @@ func (r *Router) close(c echo.Context) error {
 	}
 	switch body.Status {
 	case "", plane.StatusComplete:
-		return r.seal(c, (*plane.Stream).Close)
+		return r.seal(c, (*plane.Stream).CloseAs)
 	case plane.StatusInterrupted:
-		return r.seal(c, (*plane.Stream).Interrupt)
+		return r.seal(c, (*plane.Stream).InterruptAs)
 	default:
 		return wire.Detail(wire.ErrBadRequest, "status is complete or interrupted")
 	}
@@ -179,14 +256,18 @@ func (r *Router) fail(c echo.Context) error {
 		return err
 	}
 	message := store.Sound(body.Error) // for the readers, too, and not for the row alone
-	return r.seal(c, func(s *plane.Stream, ctx context.Context) (plane.Ending, error) {
-		return s.Fail(ctx, message)
+	return r.seal(c, func(s *plane.Stream, ctx context.Context, as plane.ProducerEpoch) (plane.Ending, error) {
+		return s.FailAs(ctx, as, message)
 	})
 }
 
 // seal ends a stream. A repeat answers what the first one did, also when the
 // stream is not in memory any more.
-func (r *Router) seal(c echo.Context, end func(*plane.Stream, context.Context) (plane.Ending, error)) error {
+func (r *Router) seal(c echo.Context, end func(*plane.Stream, context.Context, plane.ProducerEpoch) (plane.Ending, error)) error {
+	by, err := producing(c)
+	if err != nil {
+		return err
+	}
 	s, err := r.live(c)
 	if errors.Is(err, plane.ErrClosed) {
 		row, err := r.rows.Get(c.Request().Context(), streamID(c))
@@ -195,7 +276,7 @@ func (r *Router) seal(c echo.Context, end func(*plane.Stream, context.Context) (
 	if err != nil {
 		return err
 	}
-	ending, err := end(s, c.Request().Context())
+	ending, err := end(s, c.Request().Context(), by.as)
 	return answer(c, http.StatusOK, wire.Sealed{Status: ending.Status, Seq: ending.Seq, DurableSeq: ending.Seq}, err)
 }
 

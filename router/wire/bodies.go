@@ -11,7 +11,7 @@ import (
 type Open struct {
 	Producer string          `json:"producer,omitempty"`
 	Meta     json.RawMessage `json:"meta,omitempty"`
-	Resume   bool            `json:"resume,omitempty"` // a stream that is there is no error
+	Resume   bool            `json:"resume,omitempty"` // a stream that is there is no error: the producer goes on with it
 }
 
 // Opened answers an open.
@@ -21,6 +21,10 @@ type Opened struct {
 	DurableSeq int64        `json:"durableSeq"`
 	Epoch      int64        `json:"epoch"`
 	Status     plane.Status `json:"status"`
+
+	// ProducerEpoch is what the producer gives as the epoch of its calls, so that it
+	// is refused when another has resumed the stream; absent once that has ended.
+	ProducerEpoch string `json:"producerEpoch,omitempty"`
 }
 
 // Ack answers an append or a flush, and is a line of a pump's answer.
