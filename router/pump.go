@@ -44,7 +44,7 @@ func (r *Router) pump(c echo.Context) error {
 	if kind == typeText {
 		format = upstream.Text
 	}
-	p := pump{s: s, to: to, w: c.Response(), control: http.NewResponseController(c.Response()), stall: r.limits.Stall}
+	p := pump{s: s, to: to, w: c.Response(), control: http.NewResponseController(c.Response()), stall: r.limits.Stall, ping: r.limits.Ping}
 	p.serve(c.Request(), func(ctx context.Context, body io.Reader) iter.Seq2[string, error] {
 		return upstream.Deltas(ctx, body, format, upstream.Options{MaxLine: r.limits.PumpLineBytes})
 	})
@@ -76,7 +76,8 @@ type pump struct {
 	to      production
 	w       http.ResponseWriter
 	control *http.ResponseController
-	stall   time.Duration
+	stall   time.Duration // for a line to be taken
+	ping    time.Duration // between lines
 }
 
 func (p pump) serve(req *http.Request, parse func(context.Context, io.Reader) iter.Seq2[string, error]) {
@@ -128,13 +129,19 @@ func take(to *io.PipeWriter, body io.Reader) {
 	_, _ = io.Copy(io.Discard, body)
 }
 
-// acknowledge writes a line for each durable advance, until the stream or ctx
-// ends. Where the cursor fell behind what is kept in memory, another goes on.
+// acknowledge writes a line for each durable advance, and when there was none for
+// long, until the stream or ctx ends. Where the cursor fell behind what is kept in
+// memory, another goes on.
 func (p pump) acknowledge(ctx context.Context, tip *plane.Cursor) error {
 	defer func() { tip.Close() }()
+	beat, cancel := context.WithTimeout(ctx, p.ping)
+	defer func() { cancel() }()
 	for {
-		f, err := tip.Next(ctx)
+		f, err := tip.Next(beat)
 		switch {
+		case err != nil && ctx.Err() == nil && beat.Err() != nil: // it is still here, and so is its node
+			cancel()
+			beat, cancel = context.WithTimeout(ctx, p.ping)
 		case err != nil:
 			return nil
 		case f.Kind == plane.KindStale && !p.s.State().Over:

@@ -8,14 +8,16 @@ import (
 	"rillkeep.dev/rillkeep/plane"
 )
 
-// maxBacklog is how much of its source's text a pump keeps that is not durable yet,
-// in UTF-16 code units: a source that is further ahead waits.
+// maxBacklog is how much of its text a producer keeps that is not durable yet, in
+// UTF-16 code units: one that is further ahead waits.
 const maxBacklog = 1 << 20
 
-// backlog is what a pump's source gave, from the first delta on that is not durable:
-// a stream that goes to another node takes along what is, and the rest is sent
+// backlog is what a producer gave, from the first delta on that is not durable: a
+// stream that goes to another node takes along what is, and the rest is sent
 // again.
 type backlog struct {
+	limit int64
+
 	mu     sync.Mutex // guards below
 	deltas []given
 	next   int   // of deltas, to be sent
@@ -31,7 +33,9 @@ type given struct {
 	text string
 }
 
-func newBacklog(from int64) *backlog { return &backlog{end: from, change: make(chan struct{})} }
+func newBacklog(from, limit int64) *backlog {
+	return &backlog{limit: limit, end: from, change: make(chan struct{})}
+}
 
 // changed wakes who waits. b.mu is held.
 func (b *backlog) changed() {
@@ -47,33 +51,38 @@ func (b *backlog) fill(ctx context.Context, source func(context.Context) iter.Se
 			failed = err
 			break
 		}
-		if !b.add(ctx, delta) {
+		if b.add(ctx, delta) != nil {
 			break
 		}
 	}
+	b.finish(failed)
+}
+
+// finish says that nothing more comes, because of an error perhaps.
+func (b *backlog) finish(failed error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.over, b.err = true, failed
 	b.changed()
 }
 
-// add waits for room, and reports whether there was some before ctx ended.
-func (b *backlog) add(ctx context.Context, delta string) bool {
+// add waits for room until ctx ends.
+func (b *backlog) add(ctx context.Context, delta string) error {
 	for {
 		b.mu.Lock()
-		if len(b.deltas) == 0 || b.end-b.deltas[0].from < maxBacklog {
+		if len(b.deltas) == 0 || b.end-b.deltas[0].from < b.limit {
 			b.deltas = append(b.deltas, given{b.end, delta})
 			b.end += plane.Units(delta)
 			b.changed()
 			b.mu.Unlock()
-			return true
+			return nil
 		}
 		change := b.change
 		b.mu.Unlock()
 		select {
 		case <-change:
 		case <-ctx.Done():
-			return false
+			return context.Cause(ctx)
 		}
 	}
 }
@@ -140,4 +149,11 @@ func (b *backlog) failed() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.err
+}
+
+// tip is the offset at which the text given so far ends.
+func (b *backlog) tip() int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.end
 }

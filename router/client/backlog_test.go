@@ -25,10 +25,10 @@ func (b *backlog) sends(t *testing.T, n int) string {
 
 func filled(t *testing.T, from int64, deltas ...string) *backlog {
 	t.Helper()
-	b := newBacklog(from)
+	b := newBacklog(from, maxBacklog)
 	for _, delta := range deltas {
-		if !b.add(t.Context(), delta) {
-			t.Fatalf("no room for %q", delta)
+		if err := b.add(t.Context(), delta); err != nil {
+			t.Fatalf("no room for %q: %v", delta, err)
 		}
 	}
 	return b
@@ -80,7 +80,7 @@ func TestOnlyWhatWasSentIsForgotten(t *testing.T) {
 func TestASourceThatIsFarAheadWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		long := strings.Repeat("x", maxBacklog)
-		b := newBacklog(0)
+		b := newBacklog(0, maxBacklog)
 		given := 0
 		failed := errors.New("the source broke")
 		go b.fill(t.Context(), func(context.Context) iter.Seq2[string, error] {
@@ -113,7 +113,7 @@ func TestASourceThatIsFarAheadWaits(t *testing.T) {
 func TestWhoWaitsForTheSourceEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		b := newBacklog(0)
+		b := newBacklog(0, maxBacklog)
 		done := make(chan bool)
 		go func() { _, ok := b.take(ctx); done <- ok }()
 		synctest.Wait()

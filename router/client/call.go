@@ -23,10 +23,11 @@ const (
 // stream returns the URL of a stream, or of what can be done to it. The id is
 // one path segment, whatever is in it.
 func (c *Client) stream(id string, action ...string) *url.URL {
-	u := *c.base
+	base := c.base()
+	u := *base
 	tail := strings.Join(append([]string{""}, action...), "/")
-	u.Path = strings.TrimSuffix(c.base.Path, "/") + "/v1/streams/" + id + tail
-	u.RawPath = strings.TrimSuffix(c.base.EscapedPath(), "/") + "/v1/streams/" + escape(id) + tail
+	u.Path = strings.TrimSuffix(base.Path, "/") + "/v1/streams/" + id + tail
+	u.RawPath = strings.TrimSuffix(base.EscapedPath(), "/") + "/v1/streams/" + escape(id) + tail
 	return &u
 }
 
@@ -64,9 +65,9 @@ func (c *Client) call(ctx context.Context, method string, u *url.URL, payload []
 	if payload != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	resp, err := c.http.Do(req)
+	resp, err := c.do(req)
 	if err != nil {
-		return unreached(err)
+		return err
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode/100 != 2 {
@@ -91,6 +92,20 @@ func (c *Client) request(ctx context.Context, method string, u *url.URL, body io
 		req.Header.Set("Authorization", "Bearer "+c.cfg.Token)
 	}
 	return req, nil
+}
+
+// do sends a request. A server that can't be reached, or can't serve now, is not the
+// one that is asked next.
+func (c *Client) do(req *http.Request) (*http.Response, error) {
+	resp, err := c.http.Do(req)
+	if err != nil {
+		c.pass(req.URL)
+		return nil, unreached(err)
+	}
+	if passes(resp.StatusCode) {
+		c.pass(req.URL)
+	}
+	return resp, nil
 }
 
 // refusal is the error that an answer stands for. Where its body breaks off the

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"rillkeep.dev/rillkeep/router/wire"
@@ -20,6 +21,7 @@ import (
 // Config says which server to speak to, and how.
 type Config struct {
 	Server string       // base URL, e.g. http://127.0.0.1:8080; required
+	Others []string     // base URLs of more nodes of its cluster: each is as good, and one that is lost leads to the next
 	Token  string       // sent as a bearer token; "" sends none
 	HTTP   *http.Client // nil means one of its own; must not have a Timeout, which would cut streams
 
@@ -44,18 +46,22 @@ var ErrUnreached = errors.New("server is not reached")
 // package plane's or package wire's. After any other the call may have been done
 // or not. All calls but an Open may be repeated.
 type Client struct {
-	cfg  Config
-	base *url.URL
-	http *http.Client
+	cfg   Config
+	bases []*url.URL
+	turn  atomic.Uint32 // of bases, modulo
+	http  *http.Client
 }
 
 // New returns a client. It makes no connection yet.
 func New(cfg Config) (*Client, error) {
-	base, err := url.Parse(cfg.Server)
-	if err != nil || base.Host == "" || base.RawQuery != "" || base.Scheme != "http" && base.Scheme != "https" {
-		return nil, errors.New("the server is given by its base URL, such as http://127.0.0.1:8080") // which may hold a password
+	c := &Client{cfg: cfg, http: cfg.HTTP}
+	for _, server := range append([]string{cfg.Server}, cfg.Others...) {
+		base, err := url.Parse(server)
+		if err != nil || base.Host == "" || base.RawQuery != "" || base.Scheme != "http" && base.Scheme != "https" {
+			return nil, errors.New("a server is given by its base URL, such as http://127.0.0.1:8080") // which may hold a password
+		}
+		c.bases = append(c.bases, base)
 	}
-	c := &Client{cfg: cfg, base: base, http: cfg.HTTP}
 	if c.http == nil {
 		c.http = &http.Client{Transport: http.DefaultTransport.(*http.Transport).Clone()}
 	}
@@ -66,6 +72,18 @@ func New(cfg Config) (*Client, error) {
 		c.cfg.Silence = 45 * time.Second
 	}
 	return c, nil
+}
+
+// base is the server to ask now.
+func (c *Client) base() *url.URL { return c.bases[int(c.turn.Load())%len(c.bases)] }
+
+// pass makes the next server the one to ask, if that is still the one that was
+// asked in vain.
+func (c *Client) pass(asked *url.URL) {
+	turn := c.turn.Load()
+	if c.bases[int(turn)%len(c.bases)].Host == asked.Host {
+		c.turn.CompareAndSwap(turn, turn+1)
+	}
 }
 
 // Open claims a stream. One that is there is plane.ErrExists, plane.ErrOpenHere
@@ -83,7 +101,7 @@ func (c *Client) Open(ctx context.Context, id string, body wire.Open) (opened wi
 // on. A delta of about a megabyte is wire.ErrTooLarge: see Pump.
 func (c *Client) Append(ctx context.Context, id string, from int64, delta string) (ack wire.Ack, err error) {
 	u := c.stream(id, "append")
-	u.RawQuery = url.Values{"from": {strconv.FormatInt(from, 10)}}.Encode()
+	u.RawQuery = at{from: from}.query()
 	err = c.post(ctx, u, json.RawMessage(deltaLine(delta)), &ack)
 	return ack, err
 }
@@ -140,7 +158,7 @@ func (c *Client) List(ctx context.Context, q Query) (page wire.Listing, err erro
 	if q.Limit > 0 {
 		values.Set("limit", strconv.Itoa(q.Limit))
 	}
-	u := c.base.JoinPath("v1", "streams")
+	u := c.base().JoinPath("v1", "streams")
 	u.RawQuery = values.Encode()
 	err = c.get(ctx, u, &page)
 	return page, err
@@ -149,6 +167,6 @@ func (c *Client) List(ctx context.Context, q Query) (page wire.Listing, err erro
 // Cluster returns what the node knows of the nodes that it is one of. A node that
 // is alone answers wire.ErrUnsupported.
 func (c *Client) Cluster(ctx context.Context) (cluster wire.Cluster, err error) {
-	err = c.get(ctx, c.base.JoinPath("v1", "cluster"), &cluster)
+	err = c.get(ctx, c.base().JoinPath("v1", "cluster"), &cluster)
 	return cluster, err
 }

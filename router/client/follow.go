@@ -97,15 +97,15 @@ func (f *follower) connect(ctx context.Context) (lost, err error) {
 	if err != nil {
 		return nil, err
 	}
-	resp, err := f.client.http.Do(req)
+	resp, err := f.client.do(req)
 	if err != nil {
-		return f.lost(ctx, unreached(err))
+		return f.lost(ctx, err)
 	}
 	defer resp.Body.Close()
 	body := watched{resp.Body, watch, f.client.cfg.Silence}
 	if resp.StatusCode != http.StatusOK {
 		said := refusal(resp.StatusCode, body)
-		if passing(resp.StatusCode) {
+		if passes(resp.StatusCode) {
 			return f.lost(ctx, said)
 		}
 		return nil, said
@@ -117,13 +117,8 @@ func (f *follower) connect(ctx context.Context) (lost, err error) {
 	if lost == nil {
 		return nil, nil
 	}
+	f.client.pass(req.URL)
 	return f.lost(ctx, lost)
-}
-
-// passing reports whether a refusal says nothing of the stream or the reader,
-// only of the moment.
-func passing(status int) bool {
-	return status >= 500 || status == http.StatusRequestTimeout || status == http.StatusTooManyRequests
 }
 
 func (f *follower) request(ctx context.Context) (*http.Request, error) {

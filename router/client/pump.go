@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -54,7 +55,7 @@ func (c *Client) Pump(
 ) (wire.Ack, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	b := newBacklog(from)
+	b := newBacklog(from, maxBacklog)
 	var reading sync.WaitGroup
 	reading.Go(func() { b.fill(ctx, source) })
 	ack, err := c.pumpOn(ctx, id, from, b, func(ack wire.Ack) {
@@ -76,27 +77,44 @@ func (c *Client) Pump(
 
 // pumpOn pumps to whichever node has the stream.
 func (c *Client) pumpOn(ctx context.Context, id string, from int64, b *backlog, progress func(wire.Ack)) (wire.Ack, error) {
-	w := moving{}
+	w, patience := backoff{}, time.Now().Add(moveTime)
 	for {
-		ack, err := c.pumpOnce(ctx, id, from, b, func(ack wire.Ack) {
-			w = moving{}
+		ack, err := c.pumpOnce(ctx, id, at{from: from}, b, func(ack wire.Ack) {
+			w, patience = backoff{}, time.Now().Add(moveTime)
 			progress(ack)
 		})
 		moved, ok := errors.AsType[*plane.OffsetError](err)
-		if !ok || !errors.Is(err, plane.ErrMoved) || !b.rewind(moved.Want) || !w.wait(ctx, moveTime) {
+		if !ok || !errors.Is(err, plane.ErrMoved) || !b.rewind(moved.Want) || time.Now().After(patience) || !w.wait(ctx, nil) {
 			return ack, err
 		}
 		from = moved.Want
 	}
 }
 
+// at is where a producer goes on, and which one it is.
+type at struct {
+	from  int64
+	epoch string // the producerEpoch of its open; "" is nobody in particular
+}
+
+func (a at) query() string {
+	q := url.Values{}
+	if a.from >= 0 {
+		q.Set("from", strconv.FormatInt(a.from, 10))
+	}
+	if a.epoch != "" {
+		q.Set("epoch", a.epoch)
+	}
+	return q.Encode()
+}
+
 // pumpOnce is one request.
-func (c *Client) pumpOnce(ctx context.Context, id string, from int64, b *backlog, progress func(wire.Ack)) (wire.Ack, error) {
+func (c *Client) pumpOnce(ctx context.Context, id string, to at, b *backlog, progress func(wire.Ack)) (wire.Ack, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	body, sender := io.Pipe()
 	u := c.stream(id, "pump")
-	u.RawQuery = url.Values{"from": {strconv.FormatInt(from, 10)}}.Encode()
+	u.RawQuery = to.query()
 	req, err := c.request(ctx, http.MethodPost, u, body)
 	if err != nil {
 		return wire.Ack{}, err
@@ -172,15 +190,19 @@ func deltaLine(delta string) []byte {
 
 // acks makes the request and reads its answer to the last line.
 func (c *Client) acks(req *http.Request, progress func(wire.Ack)) (last wire.Ack, err error) {
-	resp, err := c.http.Do(req)
+	ctx, cancel := context.WithCancelCause(req.Context())
+	defer cancel(nil)
+	watch := time.AfterFunc(c.cfg.Silence, func() { cancel(errSilent) })
+	defer watch.Stop()
+	resp, err := c.do(req.WithContext(ctx))
 	if err != nil {
-		return last, unreached(err)
+		return last, cmp.Or(silence(ctx), err)
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
 		return last, refusal(resp.StatusCode, resp.Body)
 	}
-	lines := json.NewDecoder(resp.Body)
+	lines := json.NewDecoder(watched{resp.Body, watch, c.cfg.Silence})
 	for {
 		var line wire.PumpLine
 		err := lines.Decode(&line)
@@ -189,7 +211,8 @@ func (c *Client) acks(req *http.Request, progress func(wire.Ack)) (last wire.Ack
 			err = io.ErrUnexpectedEOF
 			fallthrough
 		case err != nil:
-			return last, fmt.Errorf("read acknowledgements: %w", err)
+			c.pass(req.URL)
+			return last, fmt.Errorf("read acknowledgements: %w", cmp.Or(silence(ctx), err))
 		case line.Error != nil:
 			return line.Ack, wire.Restore(line.Error)
 		}
@@ -201,4 +224,12 @@ func (c *Client) acks(req *http.Request, progress func(wire.Ack)) (last wire.Ack
 			progress(last)
 		}
 	}
+}
+
+// silence is errSilent if that is why ctx has ended.
+func silence(ctx context.Context) error {
+	if errors.Is(context.Cause(ctx), errSilent) {
+		return errSilent
+	}
+	return nil
 }

@@ -46,7 +46,8 @@ var codes = []struct {
 	{plane.ErrNullLength, http.StatusConflict, "null_length"},
 	{plane.ErrClosed, http.StatusConflict, "closed"},
 	{plane.ErrCancelled, http.StatusConflict, "cancelled"},
-	{plane.ErrFenced, http.StatusConflict, "fenced"},
+	{plane.ErrSuperseded, http.StatusConflict, "fenced"},
+	{plane.ErrFenced, http.StatusServiceUnavailable, "owner_fenced"}, // the stream goes on elsewhere
 	{plane.ErrGap, http.StatusConflict, "gap"},
 	{plane.ErrConflict, http.StatusConflict, "conflict"},
 	{plane.ErrCut, http.StatusBadRequest, "cut_character"},

@@ -1,0 +1,399 @@
+package client
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"net/http"
+	"sync"
+	"time"
+
+	"rillkeep.dev/rillkeep/plane"
+	"rillkeep.dev/rillkeep/router/wire"
+)
+
+// Producing says how a stream is produced.
+type Producing struct {
+	// Producer names who produces: who resumes a stream must give the name that it was
+	// opened with. "" makes one up, which nobody else has.
+	Producer string
+	Meta     json.RawMessage // kept with the stream
+	Resume   bool            // go on with a stream that is there, where its text ends
+
+	// Backlog is how much text is kept that is not durable yet, in UTF-16 code units:
+	// with more, Push waits. 0 means a million.
+	Backlog int64
+
+	// Patience is how long to try, once a node is lost, until one takes the stream
+	// again; 0 means as long as the producer's context lasts.
+	Patience time.Duration
+
+	// Progress, if set, is told of each acknowledgement, and Lost why a connection was
+	// given up for another. They are called on a goroutine of the producer's, one after
+	// the other, and hold it up.
+	Progress func(wire.Ack)
+	Lost     func(why error)
+}
+
+// attemptTime bounds one attempt to open or resume a stream: a node that takes
+// longer is not one to wait for.
+const attemptTime = 15 * time.Second
+
+// ErrBehind says that a stream's durable text ends before what its producer still
+// has: it was produced by another, or somebody has put its store back.
+var ErrBehind = errors.New("the stream ends before the text that is still here to be sent")
+
+// Producer produces one stream, whichever node dies: it keeps what is not durable,
+// and when its node or the way there is lost, it resumes the stream by any of the
+// client's servers and sends that again. Its methods are safe for concurrent use;
+// of concurrent pushes the order is not defined.
+//
+// It has a goroutine, and a connection, until Close, Fail or Interrupt has
+// returned, or its context has ended.
+type Producer struct {
+	client *Client
+	id     string
+	how    Producing
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	out    *backlog
+	sent   chan struct{} // closed when the goroutine has ended
+
+	pushing sync.Mutex // guards held
+	held    string     // what Write was given of a character that is cut
+
+	mu     sync.Mutex // guards below
+	opened wire.Opened
+	ack    wire.Ack
+	change chan struct{} // closed at the next acknowledgement
+	failed error         // why it produces no more
+}
+
+// Produce opens a stream, or resumes it, and returns its producer. ctx is all of its
+// life, not of this call alone: when it ends, the producer does, and the stream is
+// another's to resume.
+//
+// It answers the refusals of an open: plane.ErrExists, plane.ErrOpenHere and
+// plane.ErrHeld of a stream that is there, and with Resume plane.ErrHeld of one
+// that another produces, and plane.ErrClosed of one that has ended.
+func (c *Client) Produce(ctx context.Context, id string, how Producing) (*Producer, error) {
+	how.Producer = cmp.Or(how.Producer, rand.Text())
+	how.Backlog = cmp.Or(how.Backlog, maxBacklog)
+	p := &Producer{client: c, id: id, how: how, sent: make(chan struct{}), change: make(chan struct{})}
+	p.ctx, p.cancel = context.WithCancelCause(ctx)
+	if err := p.open(how.Resume); err != nil {
+		p.cancel(err)
+		return nil, err
+	}
+	p.out = newBacklog(p.opened.Seq, how.Backlog)
+	go func() {
+		defer close(p.sent)
+		p.deliver()
+	}()
+	return p, nil
+}
+
+// Seq returns where the next delta starts: the text given so far ends there.
+func (p *Producer) Seq() int64 { return p.out.tip() }
+
+// Acked returns the newest acknowledgement.
+func (p *Producer) Acked() wire.Ack {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.ack
+}
+
+// Push gives the stream its next delta. It waits while too much is not durable; it
+// does not wait until the delta is. Its errors are the end of ctx, and of the
+// producer: plane.ErrCancelled of a stream that was asked to stop, plane.ErrClosed of
+// one that another has ended, plane.ErrFenced when another producer has resumed it.
+func (p *Producer) Push(ctx context.Context, delta string) error {
+	if err := p.Err(); err != nil {
+		return err
+	}
+	if delta == "" {
+		return nil
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(p.ctx, func() { cancel(context.Cause(p.ctx)) })()
+	if err := p.out.add(ctx, delta); err != nil {
+		return fmt.Errorf("push: %w", err)
+	}
+	return nil
+}
+
+// Write is Push of bytes, which may end within a character: the rest comes with
+// the next Write. It makes a Producer an io.Writer.
+func (p *Producer) Write(b []byte) (int, error) {
+	p.pushing.Lock()
+	defer p.pushing.Unlock()
+	text := p.held + string(b)
+	cut := plane.CutBytes(text)
+	if err := p.Push(p.ctx, text[:len(text)-cut]); err != nil {
+		return 0, err
+	}
+	p.held = text[len(text)-cut:]
+	return len(b), nil
+}
+
+// Pump pushes all that source gives. A *SourceError is the source's own.
+func (p *Producer) Pump(ctx context.Context, source iter.Seq2[string, error]) error {
+	for delta, err := range source {
+		if err != nil {
+			return &SourceError{err}
+		}
+		if err := p.Push(ctx, delta); err != nil {
+			return err
+		}
+	}
+	return p.Err()
+}
+
+// Flush returns when all that was pushed before it is durable.
+func (p *Producer) Flush(ctx context.Context) error {
+	tip := p.Seq()
+	for w := (backoff{}); ; {
+		p.mu.Lock()
+		durable, change, failed := p.ack.DurableSeq, p.change, p.failed
+		p.mu.Unlock()
+		switch {
+		case durable >= tip:
+			return nil
+		case failed != nil:
+			return fmt.Errorf("flush: %w", failed)
+		}
+		// It hurries what has arrived; what has not is acknowledged later.
+		ack, err := p.flush(ctx)
+		if err == nil {
+			p.acked(ack)
+		}
+		if err == nil && ack.DurableSeq >= tip {
+			return nil
+		}
+		if !w.wait(ctx, change) {
+			return fmt.Errorf("flush: %w", context.Cause(ctx))
+		}
+	}
+}
+
+func (p *Producer) flush(ctx context.Context) (ack wire.Ack, err error) {
+	u := p.client.stream(p.id, "flush")
+	u.RawQuery = at{from: -1, epoch: p.epoch()}.query()
+	err = p.client.post(ctx, u, nil, &ack)
+	return ack, err
+}
+
+// Close ends the text and seals the stream: complete, or cancelled if it was asked
+// to stop. Of all that seal a stream the first counts, and the answer is how it
+// ended. It goes on through lost nodes until ctx ends.
+func (p *Producer) Close(ctx context.Context) (wire.Sealed, error) {
+	return p.seal(ctx, "close", wire.Close{})
+}
+
+// Interrupt is Close of a text that is not whole.
+func (p *Producer) Interrupt(ctx context.Context) (wire.Sealed, error) {
+	return p.seal(ctx, "close", wire.Close{Status: plane.StatusInterrupted})
+}
+
+// Fail is Close with an error, whose message all readers see.
+func (p *Producer) Fail(ctx context.Context, message string) (wire.Sealed, error) {
+	return p.seal(ctx, "fail", wire.Fail{Error: message})
+}
+
+// Done returns a channel that is closed when the stream takes no more of this
+// producer: Err says why.
+func (p *Producer) Done() <-chan struct{} { return p.ctx.Done() }
+
+// Err says why the producer has ended; nil if it has not.
+func (p *Producer) Err() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.failed == nil {
+		return context.Cause(p.ctx)
+	}
+	return p.failed
+}
+
+// seal delivers what is left and ends the stream.
+func (p *Producer) seal(ctx context.Context, action string, body any) (sealed wire.Sealed, err error) {
+	p.pushing.Lock()
+	if p.held != "" {
+		err = p.Push(ctx, p.held)
+		p.held = ""
+	}
+	p.pushing.Unlock()
+	p.out.finish(nil)
+	defer context.AfterFunc(ctx, func() { p.cancel(context.Cause(ctx)) })()
+	<-p.sent
+	defer p.cancel(errProduced)
+	for w := (backoff{}); ; {
+		if failed := p.Err(); failed != nil && !tellsEnd(failed) {
+			return sealed, failed
+		}
+		u := p.client.stream(p.id, action)
+		u.RawQuery = at{from: -1, epoch: p.epoch()}.query()
+		err := p.client.post(ctx, u, body, &sealed)
+		switch {
+		case err == nil, !passing(err):
+			return sealed, err
+		case !w.wait(ctx, nil):
+			return sealed, errors.Join(context.Cause(ctx), err)
+		}
+		p.lost(err)
+		if p.resume() { // what was not durable may be lost with its node
+			p.deliver()
+		}
+	}
+}
+
+// errProduced is how a producer ends that has done its work.
+var errProduced = errors.New("the producer was closed")
+
+// tellsEnd reports whether a stream takes no more, and can be asked how it ended.
+func tellsEnd(err error) bool {
+	return errors.Is(err, plane.ErrClosed) || errors.Is(err, plane.ErrCancelled)
+}
+
+func (p *Producer) epoch() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.opened.ProducerEpoch
+}
+
+// acked takes note of an acknowledgement.
+func (p *Producer) acked(ack wire.Ack) {
+	p.mu.Lock()
+	if ack.DurableSeq >= p.ack.DurableSeq {
+		p.ack = ack
+		close(p.change)
+		p.change = make(chan struct{})
+	}
+	p.mu.Unlock()
+	p.out.forget(ack.DurableSeq)
+}
+
+// fail ends the producer.
+func (p *Producer) fail(why error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.failed == nil {
+		p.failed = why
+		close(p.change)
+		p.change = make(chan struct{})
+	}
+	p.cancel(why)
+}
+
+func (p *Producer) lost(why error) {
+	if p.how.Lost != nil {
+		p.how.Lost(why)
+	}
+}
+
+// deliver sends what is given until nothing more comes and all has arrived, or the
+// producer has failed.
+func (p *Producer) deliver() {
+	for {
+		p.mu.Lock()
+		to := at{from: p.opened.Seq, epoch: p.opened.ProducerEpoch}
+		p.mu.Unlock()
+		ack, err := p.client.pumpOnce(p.ctx, p.id, to, p.out, func(ack wire.Ack) {
+			p.acked(ack)
+			if p.how.Progress != nil {
+				p.how.Progress(ack)
+			}
+		})
+		switch {
+		case p.ctx.Err() != nil:
+			p.fail(context.Cause(p.ctx))
+			return
+		case err == nil && ack.Cancelled:
+			p.fail(plane.ErrCancelled)
+			return
+		case err == nil:
+			p.acked(ack)
+			return
+		case !passing(err):
+			p.fail(err)
+			return
+		}
+		p.lost(err)
+		if !p.resume() {
+			return
+		}
+	}
+}
+
+// resume goes on with the stream wherever it is, and reports whether it does.
+func (p *Producer) resume() bool {
+	if err := p.open(true); err != nil {
+		p.fail(err)
+		return false
+	}
+	p.mu.Lock()
+	opened := p.opened
+	p.mu.Unlock()
+	if !p.out.rewind(opened.Seq) {
+		p.fail(ErrBehind)
+		return false
+	}
+	p.acked(wire.Ack{Seq: opened.Seq, DurableSeq: opened.DurableSeq})
+	return true
+}
+
+// open opens the stream, or resumes it, for as long as it takes. Whoever gave no
+// answer may have opened it: then it is resumed, by the producer's own name.
+func (p *Producer) open(resume bool) error {
+	began := time.Now()
+	for w := (backoff{}); ; {
+		opened, err := p.ask(resume)
+		switch {
+		case err == nil && opened.Status.Ended():
+			return fmt.Errorf("%w: %s", plane.ErrClosed, opened.Status)
+		case err == nil:
+			p.mu.Lock()
+			p.opened = opened
+			p.mu.Unlock()
+			return nil
+		case p.ctx.Err() != nil:
+			return context.Cause(p.ctx)
+		case !passing(err):
+			return err
+		case p.how.Patience > 0 && time.Since(began) > p.how.Patience, !w.wait(p.ctx, nil):
+			return err
+		}
+		resume = resume || !isRefusal(err)
+	}
+}
+
+func (p *Producer) ask(resume bool) (opened wire.Opened, err error) {
+	ctx, cancel := context.WithTimeout(p.ctx, attemptTime)
+	defer cancel()
+	body := wire.Open{Producer: p.how.Producer, Meta: p.how.Meta, Resume: resume}
+	err = p.client.post(ctx, p.client.stream(p.id), body, &opened)
+	return opened, err
+}
+
+// isRefusal reports whether a server has answered, and so not done what it was asked.
+func isRefusal(err error) bool {
+	_, ok := errors.AsType[*wire.Error](err)
+	return ok
+}
+
+// passing reports whether trying again may help: a server said that, or none did
+// say anything.
+func passing(err error) bool {
+	said, ok := errors.AsType[*wire.Error](err)
+	return !ok || passes(said.Status) || errors.Is(err, plane.ErrGap)
+}
+
+// passes reports whether a refusal says nothing of the stream or who asks, only of
+// the moment.
+func passes(status int) bool {
+	return status >= 500 || status == http.StatusRequestTimeout || status == http.StatusTooManyRequests
+}
