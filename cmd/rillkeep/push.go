@@ -60,30 +60,31 @@ func (p pushCmd) Run(ctx context.Context, con *console) error {
 	if err != nil {
 		return err
 	}
-	opened, err := c.Open(ctx, p.ID, wire.Open{Producer: p.Producer, Meta: json.RawMessage(p.Meta)})
-	if err != nil {
-		return err
-	}
-	input, breakOff := detach(con.in)
-	defer breakOff(errStopped)
-	defer context.AfterFunc(ctx, func() { breakOff(errStopped) })()
-
 	// The text and its end are owed to the readers also when the command is
 	// told to stop.
 	told := ctx
 	ctx, cancel := outlive(ctx, lastCall)
 	defer cancel()
-	ack, pumped := c.Pump(ctx, p.ID, opened.Seq, func(ctx context.Context) iter.Seq2[string, error] {
-		return func(yield func(string, error) bool) {
-			defer context.AfterFunc(ctx, func() { breakOff(errStopped) })()
-			upstream.Deltas(ctx, input, upstream.Format(p.Format), upstream.Options{})(yield)
-		}
-	}, nil)
-	if pumped == nil && !ack.Cancelled && told.Err() != nil {
+	out, err := c.Produce(ctx, p.ID, client.Producing{
+		Producer: p.Producer, Meta: json.RawMessage(p.Meta), Patience: awayTime, Lost: away(con),
+	})
+	if err != nil {
+		return err
+	}
+	input, breakOff := detach(con.in)
+	defer breakOff(errStopped)
+	defer context.AfterFunc(told, func() { breakOff(errStopped) })()
+	go func() { <-out.Done(); breakOff(errStopped) }() // done when the stream is sealed, at the latest
+
+	pumped := out.Pump(ctx, upstream.Deltas(ctx, input, upstream.Format(p.Format), upstream.Options{}))
+	if failed := out.Err(); failed != nil {
+		pumped = failed
+	}
+	if pumped == nil && told.Err() != nil {
 		// One Ctrl-C stops the whole pipeline: the input may have ended by it.
 		pumped = &client.SourceError{Err: errStopped}
 	}
-	sealed, err := p.seal(context.WithoutCancel(ctx), c, ack, pumped)
+	sealed, err := p.seal(ctx, out, pumped)
 	if err != nil {
 		return err
 	}
@@ -100,27 +101,35 @@ func (p pushCmd) Run(ctx context.Context, con *console) error {
 }
 
 // seal ends the stream as the input ended, or answers how another ended it.
-func (p pushCmd) seal(ctx context.Context, c *client.Client, ack wire.Ack, pumped error) (wire.Sealed, error) {
+func (p pushCmd) seal(ctx context.Context, out *client.Producer, pumped error) (sealed wire.Sealed, err error) {
 	source, ours := errors.AsType[*client.SourceError](pumped)
 	switch {
-	case pumped == nil, errors.Is(pumped, plane.ErrCancelled):
-		return c.Close(ctx, p.ID, wire.Close{})
-	case ack.Status.Ended():
-		return wire.Sealed{Status: ack.Status, Seq: ack.Seq, DurableSeq: ack.DurableSeq}, nil
-	case !ours:
-		sealed, err := c.Close(ctx, p.ID, wire.Close{Status: plane.StatusInterrupted})
-		switch {
-		case errors.Is(err, client.ErrUnreached):
-			return sealed, fmt.Errorf("the node went away in mid-stream: %s; %d units were known to be durable, and the stream will end interrupted",
-				plain(pumped), ack.DurableSeq)
-		case err != nil:
-			return sealed, pumped
-		}
-		return sealed, nil
-	case errors.Is(source, errStopped), errors.Is(source, upstream.ErrTruncated):
-		return c.Close(ctx, p.ID, wire.Close{Status: plane.StatusInterrupted})
+	case pumped == nil, errors.Is(pumped, plane.ErrCancelled), errors.Is(pumped, plane.ErrClosed):
+		sealed, err = out.Close(ctx)
+	case !ours, errors.Is(source, errStopped), errors.Is(source, upstream.ErrTruncated):
+		sealed, err = out.Interrupt(ctx)
 	default:
-		return c.Fail(ctx, p.ID, source.Error())
+		sealed, err = out.Fail(ctx, source.Error())
+	}
+	if err == nil {
+		return sealed, nil
+	}
+	ack := out.Acked()
+	return sealed, fmt.Errorf("%s is not sealed: %s; %d units of it were known to be durable, and unless somebody resumes it, it ends interrupted",
+		p.ID, plain(err), ack.DurableSeq)
+}
+
+// awayTime is how long a command goes on trying to reach a node again.
+const awayTime = time.Minute
+
+// away says that the connection is lost, no more than once in a while.
+func away(con *console) func(error) {
+	var said time.Time
+	return func(why error) {
+		if time.Since(said) > 10*time.Second {
+			said = time.Now()
+			con.say("the node is away: %s; trying again", plain(why))
+		}
 	}
 }
 
