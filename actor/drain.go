@@ -47,6 +47,7 @@ func (y *System) Close(ctx context.Context) error {
 			continue
 		case !a.ended:
 			y.live--
+			y.watch.remove(a)
 		}
 		y.remove(a, id)
 		a.stream.Retire()

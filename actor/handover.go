@@ -52,6 +52,7 @@ func (y *System) moved(s *plane.Stream, m plane.Moved) {
 	}
 	a.ended = true
 	y.live--
+	y.watch.remove(a)
 	y.remove(a, s.ID())
 	s.Retire()
 }
@@ -79,22 +80,44 @@ func (y *System) keepAway(id string) {
 // here, a node that drains, or is full. plane.ErrMoved says that it left this node
 // a moment ago, in such a way that it must not come back yet.
 func (y *System) Adopt(ctx context.Context, id string) (*plane.Stream, error) {
-	return y.activate(ctx, id, way{
-		adopts: true,
-		open: func(ctx context.Context) (*plane.Stream, error) {
-			return plane.Adopt(ctx, y.cfg.Plane, id, y.cfg.Node)
-		},
+	w := y.revival(id, unanswered{adopted: true})
+	w.adopts = true
+	w.open = func(ctx context.Context) (*plane.Stream, error) {
+		return plane.Adopt(ctx, y.cfg.Plane, id, y.cfg.Node)
+	}
+	return y.activate(ctx, id, w)
+}
+
+// TakeOver makes a stream live here whose owner died; see plane.TakeOver, whose
+// refusals it answers, and those of Open. claim.Node is the system's own.
+func (y *System) TakeOver(ctx context.Context, claim plane.Claim) (*plane.Stream, error) {
+	claim.Node = y.cfg.Node
+	w := y.revival(claim.ID, unanswered{adopted: true, tookOver: true})
+	w.open = func(ctx context.Context) (*plane.Stream, error) {
+		return plane.TakeOver(ctx, y.cfg.Plane, claim)
+	}
+	return y.activate(ctx, claim.ID, w)
+}
+
+// revival is how a stream that has text becomes live here; u says how, of one that
+// does not.
+func (y *System) revival(id string, u unanswered) way {
+	u.claim = plane.Claim{ID: id, Node: y.cfg.Node}
+	return way{
 		undo: func(ctx context.Context, s *plane.Stream) error {
 			return errors.Join(s.Abandon(ctx), y.putBack(ctx, id))
 		},
-		lost: func() error {
-			if y.Draining() {
-				return y.putBack(context.WithoutCancel(ctx), id)
+		lost: func(err error) error {
+			switch {
+			case errors.Is(err, plane.ErrTextLost): // nobody can make it live: it ends as far as its text goes
+				u = unanswered{claim: u.claim}
+			case y.Draining():
+				return y.putBack(context.Background(), id)
 			}
-			y.giveBack(unanswered{claim: plane.Claim{ID: id, Node: y.cfg.Node}, adopted: true})
+			y.giveBack(u)
 			return nil
 		},
-	})
+	}
 }
 
 // putBack gives up what was adopted, once: this node has no time for more. What it

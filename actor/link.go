@@ -23,6 +23,7 @@ type link struct {
 
 	// Guarded by system.mu.
 	mirror  *plane.Mirror // nil until ready, and if the stream is absent
+	begin   int64         // where the mirror began
 	waiting int           // readers that wait for it to be ready
 	moot    chan struct{} // closed when the stream is being opened here
 	over    bool          // it feeds the mirror no more
@@ -88,6 +89,8 @@ func (l *link) join(access Access) *plane.Cursor {
 	case access.Epoch == 0 || epoch == 0 || access.Epoch == epoch:
 	case access.Epoch > epoch: // the source is behind the times: nothing of it is spliced onto newer text
 		return plane.Absent()
+	case l.epoch != 0 && l.epoch <= access.Epoch: // the source went back for who is of an epoch as old
+		from = min(from, l.begin)
 	default:
 		from = 0
 	}
@@ -188,7 +191,7 @@ func (y *System) hosted(id string) {
 func (l *link) open(m *plane.Mirror) {
 	l.system.mu.Lock()
 	defer l.system.mu.Unlock()
-	l.mirror = m
+	l.mirror, l.begin = m, m.Pos()
 	if l.waiting == 0 {
 		l.idle.Reset(max(reunion, l.system.cfg.AttachLinger))
 	}

@@ -15,7 +15,8 @@ type Relay struct {
 	// Attach returns the frames of a stream that another node hosts, from an
 	// offset on, and the stream's epoch, 0 if it is not known. from was given out
 	// in the epoch that is named; 0 is not known, either. The owner limits from to
-	// what it has produced, and says in its open where it starts. A nil source is
+	// what it has produced, and to what no later epoch began below, and says in its
+	// open where it starts. A nil source is
 	// that nobody is known to host the stream.
 	//
 	// ctx covers the source, too: it is done when the attach took too long, or

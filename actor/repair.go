@@ -50,12 +50,13 @@ const (
 	maxLate  = 4096        // how many opens and adoptions are waited for; of others the first look is the last
 )
 
-// unanswered is the claim of an open, or the adoption of a stream, that failed
-// without an answer.
+// unanswered is the claim of an open, the adoption of a stream or its takeover, that
+// failed without an answer.
 type unanswered struct {
-	claim   plane.Claim
-	adopted bool
-	until   time.Time // then a claim that is not there never will be
+	claim    plane.Claim
+	adopted  bool      // or taken over
+	tookOver bool      // whatever a look finds, the statement may come yet
+	until    time.Time // then a claim that is not there never will be
 }
 
 // giveBack gives back what this node may hold of a stream that it does not host,
@@ -103,7 +104,7 @@ func (y *System) tryGiveBack(u unanswered) bool {
 	delete(y.active, u.claim.ID)
 	y.live--
 	close(a.decided)
-	return settled || err == nil && late
+	return settled && !u.tookOver || err == nil && late
 }
 
 // Verify has every live stream look whether its row is still its own, after a time

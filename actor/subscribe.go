@@ -131,11 +131,7 @@ func (y *System) Rejoin(access Access) (c *plane.Cursor, later <-chan struct{}) 
 
 // join is a reader's joining of a stream that is hosted here.
 func join(s *plane.Stream, access Access) *plane.Cursor {
-	from := access.From
-	if access.Epoch != 0 && access.Epoch < s.Epoch() {
-		from = 0 // what the reader has is another epoch's; this one began with nothing
-	}
-	return s.Join(from)
+	return s.Join(s.Rewind(access.From, access.Epoch)) // what it has beyond is an earlier epoch's
 }
 
 func isClosed(c <-chan struct{}) bool {

@@ -29,6 +29,8 @@ const (
 	DefaultJoinWait   = 2 * time.Second
 	DefaultRepair     = time.Second
 
+	DefaultProducerTimeout = time.Minute
+
 	DefaultAttachWindow = 2 * time.Second
 	DefaultAttachLinger = time.Second
 	DefaultMaxMirrors   = 100_000
@@ -47,6 +49,12 @@ type Config struct {
 	MaxStreams int           // open and lingering streams at once; 0 means DefaultMaxStreams
 	JoinWait   time.Duration // how long a reader waits for an open being decided; 0 means DefaultJoinWait
 	Repair     time.Duration // before what the store did not take is tried again; 0 means DefaultRepair
+
+	// ProducerTimeout is how long a stream waits for its producer: one that is not
+	// connected (plane.Stream.Hold), and of which nothing has come for that long, and a
+	// second more or an eighth of it, is gone, and its stream is sealed interrupted. 0
+	// means DefaultProducerTimeout, less that streams wait for ever.
+	ProducerTimeout time.Duration
 
 	// Relay is how streams that other nodes host are read here; nil for a node that
 	// is alone.
@@ -83,6 +91,7 @@ type System struct {
 	close   context.CancelFunc
 
 	relieving sync.Mutex // held by who gives text up
+	watch     *watch     // for producers that are gone
 
 	mu        sync.Mutex // guards below
 	active    map[string]*activation
@@ -101,6 +110,8 @@ type activation struct {
 	ended   bool
 	retire  *time.Timer   // set when the stream has ended
 	place   *list.Element // among those that linger; nil if it does not
+
+	before, after *activation // in a bucket of System.watch, whose they are; nil if it is in none
 }
 
 // New returns a system that hosts nothing yet.
@@ -134,6 +145,10 @@ func New(cfg Config) (*System, error) {
 		active: make(map[string]*activation), left: make(map[string]*time.Timer),
 		links: make(map[string]*link), rests: make(map[string]*pause),
 		log: cmp.Or(cfg.Plane.Logger, slog.New(slog.DiscardHandler)),
+	}
+	y.watch = newWatch(cmp.Or(cfg.ProducerTimeout, DefaultProducerTimeout), y.interruptSilent)
+	if y.watch != nil {
+		cfg.Plane.Clock = y.watch.clock
 	}
 	y.draining, y.drain = context.WithCancel(context.Background())
 	y.closing, y.close = context.WithCancel(context.Background())
@@ -172,7 +187,7 @@ func (y *System) Open(ctx context.Context, claim plane.Claim) (*plane.Stream, er
 	return y.activate(ctx, claim.ID, way{
 		open: func(ctx context.Context) (*plane.Stream, error) { return plane.Open(ctx, y.cfg.Plane, claim) },
 		undo: func(ctx context.Context, s *plane.Stream) error { _, err := s.Interrupt(ctx); return err },
-		lost: func() error {
+		lost: func(error) error {
 			y.giveBack(unanswered{claim: plane.Claim{ID: claim.ID, Node: claim.Node}})
 			return nil
 		},
@@ -185,7 +200,7 @@ type way struct {
 
 	open func(context.Context) (*plane.Stream, error)
 	undo func(context.Context, *plane.Stream) error // gives back what was won, and nobody will serve
-	lost func() error                               // sees to what failed, and may have been won all the same
+	lost func(error) error                          // sees to what failed, and may have been won all the same
 }
 
 // activate makes a stream live here, unless a drain overtakes it.
@@ -208,7 +223,9 @@ func (y *System) activate(ctx context.Context, id string, w way) (*plane.Stream,
 	overtaken := y.draining.Err() != nil
 	if err == nil && !overtaken {
 		a.stream = stream
-		y.hosted(id)
+		if y.hosted(id); !a.ended {
+			y.watch.add(a)
+		}
 	} else {
 		delete(y.active, id)
 		y.live--
@@ -217,7 +234,7 @@ func (y *System) activate(ctx context.Context, id string, w way) (*plane.Stream,
 	y.mu.Unlock()
 
 	if err != nil && !plane.Refused(err) && !errors.Is(err, errors.ErrUnsupported) {
-		err = errors.Join(err, w.lost())
+		err = errors.Join(err, w.lost(err))
 	}
 	switch {
 	case overtaken && err == nil:
@@ -275,6 +292,7 @@ func (y *System) ended(s *plane.Stream, end plane.Ending) {
 	}
 	a.ended = true
 	y.live--
+	y.watch.remove(a)
 	switch {
 	case errors.Is(end.Err, plane.ErrFenced):
 		y.remove(a, s.ID())

@@ -29,8 +29,11 @@ func newHost(t *testing.T, change func(*actor.Config)) *host {
 	t.Helper()
 	h := &host{t: t, store: storetest.NewMemory()}
 	cfg := actor.Config{
-		Node:      "n/1",
-		Plane:     plane.Config{Store: h.store},
+		Node:  "n/1",
+		Plane: plane.Config{Store: h.store},
+
+		ProducerTimeout: -1, // most wait without one
+
 		Authorize: func(_ context.Context, a actor.Access) (bool, error) { return a.Principal == "u1", nil },
 	}
 	if change != nil {

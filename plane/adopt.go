@@ -30,7 +30,8 @@ const adoptedPage = 512 << 10
 //
 // It is refused as by Handover.Adopt, which then has changed nothing, or with
 // errors.ErrUnsupported. What else fails is repeated, by the policy. After another
-// error the row may be the node's all the same, now or soon: see PutBack.
+// error the row may be the node's all the same, now or soon: see PutBack, and after
+// ErrTextLost, where text is missing in the store, GiveBack.
 func Adopt(ctx context.Context, cfg Config, id, node string) (*Stream, error) {
 	cfg, err := cfg.resolve()
 	if err != nil {
@@ -40,17 +41,26 @@ func Adopt(ctx context.Context, cfg Config, id, node string) (*Stream, error) {
 	if !ok || cfg.Texts == nil {
 		return nil, fmt.Errorf("adopt stream: %w", errors.ErrUnsupported)
 	}
-	row, err := claimDisowned(ctx, &cfg, store, id, node)
+	row, session, err := claimDisowned(ctx, &cfg, store, id, node)
 	if err != nil {
 		return nil, fmt.Errorf("adopt stream: %w", err)
 	}
+	s, err := revive(ctx, &cfg, id, row, session)
+	if err != nil {
+		return nil, fmt.Errorf("adopt stream: %w", err)
+	}
+	return s, nil
+}
+
+// revive makes a row with text, which is the node's by now, a live stream.
+func revive(ctx context.Context, cfg *Config, id string, row Row, session int64) (*Stream, error) {
 	cancelled := row.Cancel
 	row.Cancel = false
-	s := newStream(&cfg, id, row)
+	s := newStream(cfg, id, row, session)
 	s.durable, s.mark = row.Seq, row.Seq
 	if err := s.load(ctx); err != nil {
 		s.forget()
-		return nil, fmt.Errorf("adopt stream: read its text: %w", err)
+		return nil, fmt.Errorf("read its text: %w", err)
 	}
 	if cancelled { // only a whole text may be sealed
 		s.Cancel()
@@ -58,20 +68,22 @@ func Adopt(ctx context.Context, cfg Config, id, node string) (*Stream, error) {
 	return s, nil
 }
 
-// claimDisowned makes a row the node's.
-func claimDisowned(ctx context.Context, cfg *Config, store Handover, id, node string) (row Row, err error) {
+// claimDisowned makes a row the node's. The producer's session is in the mark alone:
+// an adoption whose answer was lost does not have it.
+func claimDisowned(ctx context.Context, cfg *Config, store Handover, id, node string) (row Row, session int64, err error) {
 	_, err = cfg.Policy.repeat(ctx, func() error {
 		call, cancel := context.WithTimeout(context.WithoutCancel(ctx), cfg.Policy.StoreTimeout)
 		defer cancel()
 		found, err := cfg.Store.Read(call, id)
 		if err == nil {
+			session = max(session, found.session())
 			row, err = store.Adopt(call, id, found.Token, node)
 		}
 		return err
 	}, func(err error) bool {
 		return Refused(err) || final(err) || errors.Is(err, errors.ErrUnsupported)
 	})
-	return row, err
+	return row, session, err
 }
 
 // load reads the text back. Nobody else knows s yet.
@@ -89,7 +101,7 @@ func (s *Stream) load(ctx context.Context) error {
 			s.floor, s.text = start, text{base: start, buf: slices.Grow([]byte(nil), int(s.durable-start))}
 		}
 		if page == "" || start != s.text.end() {
-			return &HoleError{At: at, Next: s.durable}
+			return fmt.Errorf("%w: %w", ErrTextLost, &HoleError{At: at, Next: s.durable})
 		}
 		s.text.append(page, validUnits(page))
 		s.weigh()
@@ -115,11 +127,14 @@ func (s *Stream) page(ctx context.Context, at int64) (page string, start int64, 
 		_, hole := errors.AsType[*HoleError](err)
 		return hole || Refused(err) || final(err) || ctx.Err() != nil
 	})
+	if hole, ok := errors.AsType[*HoleError](err); ok {
+		err = fmt.Errorf("%w: %w", ErrTextLost, hole)
+	}
 	return page, start, err
 }
 
-// PutBack sees to an Adopt that failed without an answer, or to read the text: if
-// node owns the row all the same it is disowned again, for another to adopt, or
+// PutBack sees to an Adopt, or a TakeOver, that failed without an answer, or to read
+// the text: if node owns the row all the same it is disowned again, for another to adopt, or
 // for the sweeper. Where the row is still to be adopted that is not settled: the
 // statement may still be on its way. It is settled once the row is another's, or
 // has been disowned anew.
@@ -145,7 +160,7 @@ func PutBack(ctx context.Context, cfg Config, id, node string) (settled bool, er
 	case row.Status != StatusStreaming || !strings.HasPrefix(row.Token, node+"/"):
 		return true, nil
 	}
-	if _, err := store.Disown(ctx, id, row.Token); err != nil {
+	if _, err := disown(ctx, store, id, row.Token, 0); err != nil {
 		return false, fmt.Errorf("put adopted stream back: %w", err)
 	}
 	return true, nil

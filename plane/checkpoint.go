@@ -27,9 +27,18 @@ type waiter struct {
 // for it: no longer than Policy.MaxBackoff and a round. ctx bounds the wait, not
 // the checkpoint.
 func (s *Stream) Flush(ctx context.Context) (durable int64, err error) {
+	return s.FlushAs(ctx, ProducerEpoch{})
+}
+
+// FlushAs is Flush by a producer: ErrSuperseded, or ErrProducerEpoch, if it is not the
+// stream's.
+func (s *Stream) FlushAs(ctx context.Context, as ProducerEpoch) (durable int64, err error) {
 	s.mu.Lock()
 	aim := s.text.end()
-	switch {
+	switch err := s.fence(as); {
+	case err != nil:
+		defer s.mu.Unlock()
+		return s.durable, err
 	case s.durable >= aim:
 		defer s.mu.Unlock()
 		return s.durable, nil
@@ -39,6 +48,8 @@ func (s *Stream) Flush(ctx context.Context) (durable int64, err error) {
 	}
 	w := waiter{aim, make(chan error, 1)}
 	s.waiters = append(s.waiters, w)
+	s.by.holds++
+	defer s.release()
 	switch {
 	case s.inFlight:
 	case s.failed == 0:
@@ -313,10 +324,7 @@ func (s *Stream) advance(slice Slice, row Row) {
 	if s.outstanding() == 0 {
 		s.changed = true // else it goes along with the next delta, or is overtaken by the next round
 	}
-	if s.room != nil {
-		close(s.room)
-		s.room = nil
-	}
+	s.wakePushes()
 	s.answer(s.durable, nil)
 	s.trim()
 }

@@ -22,8 +22,8 @@ type Config struct {
 	// (callback mode).
 	Commit CommitFunc
 
-	// Texts reads durable text back, for streams that are adopted. Without it, or
-	// if the Store is no Handover, Adopt answers errors.ErrUnsupported.
+	// Texts reads durable text back, for streams that are adopted or taken over. Without it, or
+	// if the Store is no Handover, Adopt answers errors.ErrUnsupported; TakeOver likewise.
 	Texts Texts
 
 	// Retain, in callback mode only, is how many durable units stay in memory;
@@ -32,6 +32,10 @@ type Config struct {
 
 	// Budget bounds the text in memory, of all streams together; nil is no bound.
 	Budget *Budget
+
+	// Clock is the time by which streams know when their producer was heard of; nil is
+	// none.
+	Clock *Clock
 
 	Policy Policy       // the zero value means DefaultPolicy
 	Hooks  Hooks        // told what happens; all optional

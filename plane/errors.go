@@ -30,6 +30,10 @@ var (
 	// ErrSuperseded is an ErrFenced of a producer alone: another has resumed the stream,
 	// which goes on with that one.
 	ErrSuperseded = fmt.Errorf("%w: a later producer has resumed it", ErrFenced)
+	// ErrProducerEpoch answers a producer that is later than any this node knows of: it
+	// has the stream no more, and has not been told yet. Try again, which is answered
+	// elsewhere then. Nothing is said of the producer.
+	ErrProducerEpoch = errors.New("producer epoch is not known here")
 	// ErrCancelled is why a pump's context ends when its stream was asked to stop.
 	ErrCancelled = errors.New("stream was asked to stop")
 	ErrTooLong   = errors.New("stream would grow past its limit")

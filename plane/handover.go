@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -109,10 +110,7 @@ func (s *Stream) beginMove() (*move, error) {
 		return nil, ErrCancelled
 	}
 	s.move = &move{done: make(chan struct{}), left: make(chan struct{})}
-	if s.room != nil { // who waits for it is refused
-		close(s.room)
-		s.room = nil
-	}
+	s.wakePushes()
 	return s.move, nil
 }
 
@@ -186,7 +184,7 @@ func undone(err error) bool {
 func (s *Stream) attemptDisown(store Handover, late bool) (Row, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.Policy.StoreTimeout)
 	defer cancel()
-	row, err := store.Disown(ctx, s.id, s.token)
+	row, err := disown(ctx, store, s.id, s.token, s.ProducerEpoch().Session)
 	known := err == nil
 	if err != nil {
 		row, known, err = s.readBack(err)
@@ -207,6 +205,23 @@ func (s *Stream) attemptDisown(store Handover, late bool) (Row, error) {
 	default:
 		return row, err
 	}
+}
+
+// disown asks the store, and has the producer's session go along.
+func disown(ctx context.Context, store Handover, id, token string, _ int64) (Row, error) {
+	return store.Disown(ctx, id, token)
+}
+
+// session is the producer's that goes along with a row that was disowned, in its mark;
+// 0 where none does.
+func (r Row) session() int64 {
+	if !r.Disowned() {
+		return 0
+	}
+	moment, _, _ := strings.Cut(r.Token[1:], "/")
+	_, session, _ := strings.Cut(moment, ".")
+	n, _ := strconv.ParseInt(session, 10, 64)
+	return max(0, n)
 }
 
 // settleMove takes over what came of asking the store.

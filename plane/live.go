@@ -21,12 +21,12 @@ type Live struct {
 	recent  *recent // nil while nobody reads
 	readers int
 	retired bool // text goes when nobody reads it
+	lasting bool // the text is read before end, whatever that is
 
 	changed bool          // something readers wait for happened under this lock
 	tip     chan struct{} // closed at the next change; nil while nobody waits
 
 	end      *Frame // the terminal frame; set once
-	lasting  bool   // the text is read before end, whatever that is
 	deserted func() // called, with mu held, when the last reader has left; may be nil
 }
 

@@ -1,6 +1,7 @@
 package plane
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -11,7 +12,8 @@ const MaxOrigins = 16
 
 // Origins are the offsets, in UTF-16 code units, at which a stream's newest epochs
 // began by a takeover, the current one's last. The first epoch has none: it began
-// with nothing. They never fall, since durable text never does (P).
+// with nothing. They fall only where a store went back (ErrWentBack): durable text
+// does not otherwise (P).
 type Origins []int64
 
 // Begin returns the origins of a stream whose next epoch begins at an offset.
@@ -33,7 +35,7 @@ func (o Origins) Rewind(from, epoch, current int64) int64 {
 	if next < 0 {
 		return 0
 	}
-	return min(from, o[next])
+	return min(from, slices.Min(o[next:]))
 }
 
 // MakeToken returns the owner token of a node, a node/incarnation, in an epoch:

@@ -120,7 +120,7 @@ func newMachine(t *rapid.T, tables bool) *machine {
 		config.Store, config.Commit, config.Retain = nil, m.w.commit, &m.retain
 	}
 	sys, err := actor.New(actor.Config{
-		Plane: config, Node: "node/1",
+		Plane: config, Node: "node/1", ProducerTimeout: -1,
 		Authorize: func(context.Context, actor.Access) (bool, error) { return true, nil },
 	})
 	if err != nil {

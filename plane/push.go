@@ -15,11 +15,7 @@ func (s *Stream) Push(ctx context.Context, delta string) error {
 	if delta == "" {
 		return nil
 	}
-	if err := s.admit(ctx); err != nil {
-		return err
-	}
-	_, err := s.push(delta)
-	return err
+	return s.PushAs(ctx, ProducerEpoch{}, -1, delta)
 }
 
 // PushAt is Push for a producer that may repeat itself: from is where delta
@@ -30,16 +26,35 @@ func (s *Stream) Push(ctx context.Context, delta string) error {
 // any case); and ErrCut if delta ends inside the UTF-8 of a character: part of
 // one has no length by which a repeat could be known.
 func (s *Stream) PushAt(ctx context.Context, from int64, delta string) error {
-	if cutBytes(delta) > 0 {
-		return ErrCut
+	return s.pushWhole(ctx, ProducerEpoch{}, from, delta)
+}
+
+// PushAs is PushAt by a producer, or, with a from below 0, Push. It is answered
+// ErrSuperseded once another has resumed the stream, also while it waits, and
+// ErrProducerEpoch if it is later than any producer that is known here.
+func (s *Stream) PushAs(ctx context.Context, as ProducerEpoch, from int64, delta string) error {
+	if from >= 0 {
+		return s.pushWhole(ctx, as, from, delta)
 	}
-	_, err := s.pushAt(ctx, from, delta)
+	if err := s.admit(ctx, as); err != nil {
+		return err
+	}
+	_, err := s.push(delta)
 	return err
 }
 
-// pushAt is PushAt, and says where what follows delta starts.
-func (s *Stream) pushAt(ctx context.Context, from int64, delta string) (next int64, err error) {
-	if err := s.admit(ctx); err != nil {
+// pushWhole is pushAt for a delta that may be repeated only if it ends with a character.
+func (s *Stream) pushWhole(ctx context.Context, as ProducerEpoch, from int64, delta string) error {
+	if cutBytes(delta) > 0 {
+		return ErrCut
+	}
+	_, err := s.pushAt(ctx, as, from, delta)
+	return err
+}
+
+// pushAt is PushAs of what has an offset, and says where what follows delta starts.
+func (s *Stream) pushAt(ctx context.Context, as ProducerEpoch, from int64, delta string) (next int64, err error) {
+	if err := s.admit(ctx, as); err != nil {
 		return from, err
 	}
 	rest, err := s.unseen(from, delta)
@@ -59,10 +74,10 @@ func (s *Stream) pushAt(ctx context.Context, from int64, delta string) (next int
 
 // admit returns nil, with s.mu held, when the stream has room for more. With an
 // error s.mu is not held.
-func (s *Stream) admit(ctx context.Context) error {
+func (s *Stream) admit(ctx context.Context, as ProducerEpoch) error {
 	for {
 		s.mu.Lock()
-		if err := s.refusal(); err != nil {
+		if err := s.refusalOf(as); err != nil {
 			s.mu.Unlock()
 			return err
 		}
@@ -72,6 +87,7 @@ func (s *Stream) admit(ctx context.Context) error {
 				relief = s.cfg.Budget.relief()
 			}
 			if relief == nil {
+				s.hear()
 				return nil
 			}
 		}
@@ -79,11 +95,15 @@ func (s *Stream) admit(ctx context.Context) error {
 			s.room = make(chan struct{})
 		}
 		room := s.room
+		s.by.holds++
 		s.mu.Unlock()
 		select {
 		case <-room:
 		case <-relief:
 		case <-ctx.Done():
+		}
+		s.release()
+		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 	}

@@ -2,6 +2,7 @@ package plane
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -36,23 +37,43 @@ type ending struct {
 // for, see Policy.SealPatience), the error is a ShortError, and readers are
 // told that the stream was interrupted at its durable length.
 func (s *Stream) Close(ctx context.Context) (Ending, error) {
-	return s.seal(ctx, Ending{Status: StatusComplete})
+	return s.CloseAs(ctx, ProducerEpoch{})
+}
+
+// CloseAs is Close by a producer: ErrSuperseded, or ErrProducerEpoch, if it is not the
+// stream's. FailAs and InterruptAs are alike.
+func (s *Stream) CloseAs(ctx context.Context, as ProducerEpoch) (Ending, error) {
+	return s.seal(ctx, as, Ending{Status: StatusComplete})
 }
 
 // Fail is Close for a response that went wrong: it seals with StatusError and
 // the message.
 func (s *Stream) Fail(ctx context.Context, message string) (Ending, error) {
-	return s.seal(ctx, Ending{Status: StatusError, Error: message, HasError: true})
+	return s.FailAs(ctx, ProducerEpoch{}, message)
+}
+
+// FailAs is Fail by a producer; see CloseAs.
+func (s *Stream) FailAs(ctx context.Context, as ProducerEpoch, message string) (Ending, error) {
+	return s.seal(ctx, as, Ending{Status: StatusError, Error: message, HasError: true})
 }
 
 // Interrupt is Close for a response whose end is not known: its producer is
 // gone, or the node is being stopped. It seals with StatusInterrupted.
 func (s *Stream) Interrupt(ctx context.Context) (Ending, error) {
-	return s.seal(ctx, Ending{Status: StatusInterrupted})
+	return s.InterruptAs(ctx, ProducerEpoch{})
 }
 
-func (s *Stream) seal(ctx context.Context, wanted Ending) (Ending, error) {
+// InterruptAs is Interrupt by a producer; see CloseAs.
+func (s *Stream) InterruptAs(ctx context.Context, as ProducerEpoch) (Ending, error) {
+	return s.seal(ctx, as, Ending{Status: StatusInterrupted})
+}
+
+func (s *Stream) seal(ctx context.Context, as ProducerEpoch, wanted Ending) (Ending, error) {
 	if err := s.awaitMove(ctx); err != nil {
+		return Ending{}, fmt.Errorf("seal stream: %w", err)
+	}
+	if err := s.fence(as); err != nil {
+		s.mu.Unlock()
 		return Ending{}, fmt.Errorf("seal stream: %w", err)
 	}
 	if s.ending == nil {
@@ -64,6 +85,11 @@ func (s *Stream) seal(ctx context.Context, wanted Ending) (Ending, error) {
 	}
 	e := s.ending
 	s.unlock()
+	return e.await(ctx)
+}
+
+// await answers how the stream ended, when that is known.
+func (e *ending) await(ctx context.Context) (Ending, error) {
 	select {
 	case <-e.done:
 		return e.Ending, e.Err
@@ -103,10 +129,7 @@ func (s *Stream) takeNoMore(why error) {
 	if s.grace != nil {
 		s.grace.Stop()
 	}
-	if s.room != nil {
-		close(s.room)
-		s.room = nil
-	}
+	s.wakePushes()
 }
 
 // startSeal writes the end. s.mu is held, and no round is in flight.
@@ -246,8 +269,12 @@ func (s *Stream) Reseal() error {
 
 // sealAs is the seal of all that is in memory. s.mu is held.
 func (s *Stream) sealAs(e Ending) Seal {
+	var meta json.RawMessage
+	if s.meta != nil {
+		meta = *s.meta
+	}
 	return Seal{
-		ID: s.id, Token: s.token, Status: e.Status, Error: e.Error, HasError: e.HasError,
+		Meta: meta, ID: s.id, Token: s.token, Status: e.Status, Error: e.Error, HasError: e.HasError,
 		From: s.durable, Base: s.floor, Seq: s.text.end(), Text: s.text.slice(s.floor, s.text.end()),
 	}
 }

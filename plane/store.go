@@ -88,4 +88,5 @@ type Seal struct {
 	Base      int64  // where Text begins; 0 unless text below was trimmed
 	Seq       int64  // whole length; Seq-Base == Units(Text)
 	Text      string
+	Meta      json.RawMessage // replaces the row's; nil leaves that as it is
 }

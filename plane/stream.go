@@ -1,7 +1,9 @@
 package plane
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -26,24 +28,26 @@ type Stream struct {
 	shut      chan struct{}  // closed when the stream takes no more: no retry waits any longer
 
 	// Guarded by mu.
+	by   producing
 	in   intake
 	last repeat        // of the last long delta that came with its offset
-	room chan struct{} // closed when text became durable; nil while no push waits
+	room chan struct{} // closed when text became durable, or a push may be refused; nil while none waits
 
 	inFlight bool    // a round or the seal runs
-	aim      int64   // what was produced when the round began: rounds go on to here, or flushes to here fail
 	overdue  bool    // the interval passed while a round ran
+	hurried  bool    // the last of the failed rounds was a flush's, ahead of its time
+	aim      int64   // what was produced when the round began: rounds go on to here, or flushes to here fail
 	failed   int     // rounds that failed in a row
-	hurried  bool    // the last of these was a flush's, ahead of its time
 	tried    []int64 // ends of slices whose fate is unknown
 	timer    *time.Timer
 	due      time.Time   // when the timer counts; zero while disarmed
 	waiters  []waiter    // flushes
 	grace    *time.Timer // seals a cancelled stream; nil if it was not asked to stop
 
-	ending *ending // the seal that was asked for first
-	over   error   // why the stream takes no more: ErrClosed, ErrFenced or ErrMoved
-	move   *move   // the hand-over under way, or that was
+	meta   *json.RawMessage // goes into the row with the seal; nil is none
+	ending *ending          // the seal that was asked for first
+	over   error            // why the stream takes no more: ErrClosed, ErrFenced or ErrMoved
+	move   *move            // the hand-over under way, or that was
 }
 
 // Open claims a stream in the store and returns it live. Refusals are this
@@ -63,8 +67,8 @@ func Open(ctx context.Context, cfg Config, claim Claim) (*Stream, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open stream: %w", err)
 	}
-	s := newStream(&cfg, claim.ID, row)
-	return s, nil
+	row.Producer = cmp.Or(row.Producer, claim.Producer)
+	return newStream(&cfg, claim.ID, row, 1), nil
 }
 
 // GiveBack sees to a row that claim.Node may hold though it has no such stream:
@@ -107,10 +111,11 @@ func GiveBack(ctx context.Context, cfg Config, claim Claim) (settled bool, err e
 	return row.Status.Ended(), nil
 }
 
-func newStream(cfg *Config, id string, row Row) *Stream {
+// newStream returns a stream whose producer is of a session.
+func newStream(cfg *Config, id string, row Row, session int64) *Stream {
 	s := &Stream{
 		Live:  Live{id: id, epoch: row.Epoch, budget: cfg.Budget, maxLag: cfg.Policy.MaxLag},
-		token: row.Token, cfg: cfg,
+		token: row.Token, cfg: cfg, by: producing{name: row.Producer, session: session, heard: cfg.Clock.Now()},
 		cancelled: make(chan struct{}), shut: make(chan struct{}),
 	}
 	if row.Cancel {

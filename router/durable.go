@@ -154,9 +154,9 @@ func (d *durableSource) take(page store.Page) {
 // first fits the first page to where the reader is, and reports whether it is
 // the right one.
 func (d *durableSource) first(page store.Page) bool {
-	if d.at.Epoch != 0 && d.at.Epoch < page.Epoch && page.From > 0 {
-		// What the reader has is another epoch's; this one began with nothing.
-		d.at, d.open = sse.Position{Epoch: page.Epoch}, true
+	if from := page.Origins().Rewind(d.at.Offset, d.at.Epoch, page.Epoch); from < page.From {
+		// What the reader has beyond is an earlier epoch's.
+		d.at, d.open = sse.Position{Offset: from, Epoch: page.Epoch}, true
 		return false
 	}
 	if !d.open && page.From < d.at.Offset && page.Epoch == d.at.Epoch && page.Status == plane.StatusStreaming {
