@@ -134,14 +134,11 @@ func take(to *io.PipeWriter, body io.Reader) {
 // memory, another goes on.
 func (p pump) acknowledge(ctx context.Context, tip *plane.Cursor) error {
 	defer func() { tip.Close() }()
-	beat, cancel := context.WithTimeout(ctx, p.ping)
-	defer func() { cancel() }()
-	for {
+	for beat := p.beat(ctx); ; {
 		f, err := tip.Next(beat)
 		switch {
 		case err != nil && ctx.Err() == nil && beat.Err() != nil: // it is still here, and so is its node
-			cancel()
-			beat, cancel = context.WithTimeout(ctx, p.ping)
+			beat = p.beat(ctx)
 		case err != nil:
 			return nil
 		case f.Kind == plane.KindStale && !p.s.State().Over:
@@ -155,6 +152,13 @@ func (p pump) acknowledge(ctx context.Context, tip *plane.Cursor) error {
 		// One that passes between lines would end an HTTP/2 stream.
 		_ = p.control.SetWriteDeadline(time.Time{})
 	}
+}
+
+// beat is done when a line is due, whether or not there is anything to tell.
+func (p pump) beat(ctx context.Context) context.Context {
+	beat, cancel := context.WithTimeout(ctx, p.ping)
+	context.AfterFunc(beat, cancel) // at the latest when ctx is done, which serve sees to
+	return beat
 }
 
 func (p pump) ack() wire.Ack {

@@ -110,7 +110,7 @@ func TestAProducerGoesOnThroughBrokenConnections(t *testing.T) {
 	direct := connect(t, client.Config{Server: n.URL()})
 	produced := prose(20_000, rand.New(rand.NewPCG(1, 2)))
 	cuts := rand.New(rand.NewPCG(3, 4))
-	way := openProxy(t, n.Addr().String(), func() int64 { return 1 + cuts.Int64N(4<<10) })
+	way := openProxy(t, n.Addr().String(), func() int64 { return 1 + cuts.Int64N(600) })
 	c := connect(t, client.Config{Server: way.url()})
 	lost := 0
 	p := produce(t, c, "m", client.Producing{Lost: func(error) { lost++ }})

@@ -48,6 +48,7 @@ var codes = []struct {
 	{plane.ErrCancelled, http.StatusConflict, "cancelled"},
 	{plane.ErrSuperseded, http.StatusConflict, "fenced"},
 	{plane.ErrFenced, http.StatusServiceUnavailable, "owner_fenced"}, // the stream goes on elsewhere
+	{plane.ErrProducerEpoch, http.StatusServiceUnavailable, "producer_epoch"}, // asked of a node that is behind the times
 	{plane.ErrGap, http.StatusConflict, "gap"},
 	{plane.ErrConflict, http.StatusConflict, "conflict"},
 	{plane.ErrCut, http.StatusBadRequest, "cut_character"},
@@ -136,7 +137,7 @@ func Detail(err error, format string, args ...any) error {
 // Restore gives an error that was decoded within another body what its code
 // stands for.
 func Restore(e *Error) *Error {
-	e.err = ErrInternal
+	e.Status, e.err = http.StatusInternalServerError, ErrInternal
 	for _, c := range codes {
 		if c.code == e.Code {
 			e.Status, e.err = c.status, c.err
