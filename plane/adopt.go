@@ -145,7 +145,7 @@ func PutBack(ctx context.Context, cfg Config, id, node string) (settled bool, er
 	case row.Status != StatusStreaming || !strings.HasPrefix(row.Token, node+"/"):
 		return true, nil
 	}
-	if _, err := store.Disown(ctx, id, row.Token); err != nil {
+	if _, err := store.Disown(ctx, id, row.Token, 1); err != nil {
 		return false, fmt.Errorf("put adopted stream back: %w", err)
 	}
 	return true, nil

@@ -17,12 +17,13 @@ type Handover interface {
 	// answers the row as it is then, whether or not it changed anything. Text,
 	// length, epoch and cancel flag stay. In place of the token comes a mark, another
 	// one each time, which is no writer's: from then on no Append and no Seal
-	// reaches the row. ErrNotFound if there is no row.
-	Disown(ctx context.Context, id, token string) (Row, error)
+	// reaches the row. It is /microseconds.session/epoch, with origins after it as a
+	// token has them; session is the ProducerEpoch's. ErrNotFound if there is no row.
+	Disown(ctx context.Context, id, token string, session int64) (Row, error)
 
 	// Adopt makes the row of id that was disowned with mark the node's, and answers
-	// it. The owner token is node/epoch with the epoch that the row has: what was
-	// produced is all there, so that no reader has to go back. A row that is
+	// it. The owner token is node's with the epoch and the origins that the row has: what
+	// was produced is all there, so that no reader has to go back. A row that is
 	// node's own already is an adoption whose answer was lost: it is answered as
 	// it is.
 	//
@@ -186,7 +187,7 @@ func undone(err error) bool {
 func (s *Stream) attemptDisown(store Handover, late bool) (Row, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.Policy.StoreTimeout)
 	defer cancel()
-	row, err := store.Disown(ctx, s.id, s.token)
+	row, err := store.Disown(ctx, s.id, s.token, 1)
 	known := err == nil
 	if err != nil {
 		row, known, err = s.readBack(err)
