@@ -380,8 +380,8 @@ func (s *tardy) Seal(ctx context.Context, seal plane.Seal) (plane.Row, error) {
 	return s.write(ctx, func(ctx context.Context) (plane.Row, error) { return s.Memory.Seal(ctx, seal) })
 }
 
-func (s *tardy) Disown(ctx context.Context, id, token string) (plane.Row, error) {
-	return s.write(ctx, func(ctx context.Context) (plane.Row, error) { return s.Memory.Disown(ctx, id, token) })
+func (s *tardy) Disown(ctx context.Context, id, token string, session int64) (plane.Row, error) {
+	return s.write(ctx, func(ctx context.Context) (plane.Row, error) { return s.Memory.Disown(ctx, id, token, session) })
 }
 
 func (s *tardy) Adopt(ctx context.Context, id, mark, node string) (plane.Row, error) {

@@ -76,7 +76,7 @@ func claimDisowned(ctx context.Context, cfg *Config, store Handover, id, node st
 		defer cancel()
 		found, err := cfg.Store.Read(call, id)
 		if err == nil {
-			session = max(session, found.session())
+			session = max(session, found.Session())
 			row, err = store.Adopt(call, id, found.Token, node)
 		}
 		return err
@@ -160,7 +160,7 @@ func PutBack(ctx context.Context, cfg Config, id, node string) (settled bool, er
 	case row.Status != StatusStreaming || !strings.HasPrefix(row.Token, node+"/"):
 		return true, nil
 	}
-	if _, err := disown(ctx, store, id, row.Token, 0); err != nil {
+	if _, err := store.Disown(ctx, id, row.Token, 0); err != nil {
 		return false, fmt.Errorf("put adopted stream back: %w", err)
 	}
 	return true, nil

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -18,12 +17,13 @@ type Handover interface {
 	// answers the row as it is then, whether or not it changed anything. Text,
 	// length, epoch and cancel flag stay. In place of the token comes a mark, another
 	// one each time, which is no writer's: from then on no Append and no Seal
-	// reaches the row. ErrNotFound if there is no row.
-	Disown(ctx context.Context, id, token string) (Row, error)
+	// reaches the row. It is /microseconds.session/epoch, with origins after it as a
+	// token has them; session is the ProducerEpoch's. ErrNotFound if there is no row.
+	Disown(ctx context.Context, id, token string, session int64) (Row, error)
 
 	// Adopt makes the row of id that was disowned with mark the node's, and answers
-	// it. The owner token is node/epoch with the epoch that the row has: what was
-	// produced is all there, so that no reader has to go back. A row that is
+	// it. The owner token is node's with the epoch and the origins that the row has: what
+	// was produced is all there, so that no reader has to go back. A row that is
 	// node's own already is an adoption whose answer was lost: it is answered as
 	// it is.
 	//
@@ -184,7 +184,7 @@ func undone(err error) bool {
 func (s *Stream) attemptDisown(store Handover, late bool) (Row, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.Policy.StoreTimeout)
 	defer cancel()
-	row, err := disown(ctx, store, s.id, s.token, s.ProducerEpoch().Session)
+	row, err := store.Disown(ctx, s.id, s.token, s.ProducerEpoch().Session)
 	known := err == nil
 	if err != nil {
 		row, known, err = s.readBack(err)
@@ -205,23 +205,6 @@ func (s *Stream) attemptDisown(store Handover, late bool) (Row, error) {
 	default:
 		return row, err
 	}
-}
-
-// disown asks the store, and has the producer's session go along.
-func disown(ctx context.Context, store Handover, id, token string, _ int64) (Row, error) {
-	return store.Disown(ctx, id, token)
-}
-
-// session is the producer's that goes along with a row that was disowned, in its mark;
-// 0 where none does.
-func (r Row) session() int64 {
-	if !r.Disowned() {
-		return 0
-	}
-	moment, _, _ := strings.Cut(r.Token[1:], "/")
-	_, session, _ := strings.Cut(moment, ".")
-	n, _ := strconv.ParseInt(session, 10, 64)
-	return max(0, n)
 }
 
 // settleMove takes over what came of asking the store.

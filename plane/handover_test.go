@@ -39,11 +39,11 @@ type disowning struct {
 	h *handed
 }
 
-func (d disowning) Disown(ctx context.Context, id, token string) (plane.Row, error) {
+func (d disowning) Disown(ctx context.Context, id, token string, session int64) (plane.Row, error) {
 	if d.h.disown != nil {
 		return d.h.disown(ctx, id, token)
 	}
-	return d.Memory.Disown(ctx, id, token)
+	return d.Memory.Disown(ctx, id, token, session)
 }
 
 // wantMoved checks that the stream was handed over with all that was pushed.
@@ -312,7 +312,7 @@ func TestASealWaitsForAHandOver(t *testing.T) {
 					if c.says != nil {
 						return plane.Row{}, c.says
 					}
-					return h.store.Disown(ctx, id, token)
+					return h.store.Disown(ctx, id, token, 1)
 				}
 				go func() { _, _ = h.HandOver(t.Context()) }()
 				synctest.Wait()

@@ -68,3 +68,29 @@ func (r Row) Origins() Origins {
 	}
 	return o
 }
+
+// NodeOf returns the node/incarnation that an owner token names; "" if it is none,
+// as the mark of a row that was disowned.
+func NodeOf(token string) string {
+	name, rest, _ := strings.Cut(token, "/")
+	incarnation, _, ok := strings.Cut(rest, "/")
+	if !ok || name == "" || incarnation == "" {
+		return ""
+	}
+	return name + "/" + incarnation
+}
+
+// Session returns the ProducerEpoch's that the mark of a row has, which was
+// disowned; 0 if it has none, or the row is somebody's.
+func (r Row) Session() int64 {
+	if !r.Disowned() {
+		return 0
+	}
+	mark, _, _ := strings.Cut(r.Token[1:], "/")
+	_, session, _ := strings.Cut(mark, ".")
+	n, err := strconv.ParseInt(session, 10, 64)
+	if err != nil || n < 0 {
+		return 0
+	}
+	return n
+}

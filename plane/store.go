@@ -15,7 +15,7 @@ import (
 type Store interface {
 	// Open claims the row of claim.ID for claim.Node: a compare-and-swap that
 	// sets status streaming, a new epoch (the row's plus one) and the owner
-	// token claim.Node/epoch, and answers the row as it is then. Whether the
+	// token of claim.Node in that epoch, and answers the row as it is then. Whether the
 	// row is created, or must be there, is the store's mode.
 	//
 	// It refuses, changing nothing, with ErrNotFound (no row), ErrNullLength,
@@ -35,8 +35,8 @@ type Store interface {
 	// Seal makes seal.Text, preceded by what the store holds below seal.Base,
 	// the whole text, drops the chunks, and sets status, length and error in
 	// one transaction, if the token is seal.Token and the status streaming; it
-	// makes no text shorter than the row says it is. A row whose cancel flag is set ends cancelled where complete was asked. It
-	// answers the row as it is then, whether or not it changed anything. The
+	// makes no text shorter than the row says it is. A row whose cancel flag is set ends cancelled where complete was asked.
+	// seal.Meta replaces the row's, where the store keeps any. It answers the row as it is then, whether or not it changed anything. The
 	// token stays in the row, so that a lost answer can be told from a loss.
 	//
 	// Where text below seal.Base is missing, the stream ends interrupted where the
@@ -54,12 +54,13 @@ type Row struct {
 	Seq    int64  // durable length, UTF-16 code units
 	Status Status // "" where the store keeps none (callback mode)
 	Cancel bool   // the cancel flag
-	Token  string // owner token, node/incarnation/epoch; "" where the store keeps none
+	Token  string // owner token, see MakeToken; "" where the store keeps none. It stays when the stream has ended
 	Epoch  int64  // from 1
 	Error  string
 
 	// Producer is who produces, as claimed: where a stream was opened, adopted or taken
-	// over, and not in the answers of other calls.
+	// over, and not in the answers of other calls. A store that keeps none answers what
+	// the call itself says, and "" to an adoption.
 	Producer string
 }
 
@@ -88,5 +89,5 @@ type Seal struct {
 	Base      int64  // where Text begins; 0 unless text below was trimmed
 	Seq       int64  // whole length; Seq-Base == Units(Text)
 	Text      string
-	Meta      json.RawMessage // replaces the row's; nil leaves that as it is
+	Meta      json.RawMessage // in place of the row's; nil leaves that. Valid JSON
 }

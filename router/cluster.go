@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
 
@@ -48,7 +47,7 @@ func (h *heldBy) Unwrap() error { return plane.ErrHeld }
 // held is why a stream that is streaming by its row can't be served here. One that
 // is on its way to another node is nobody's for a moment.
 func (r *Router) held(row plane.Row) error {
-	member := memberOf(row.Token)
+	member := plane.NodeOf(row.Token)
 	switch {
 	case row.Disowned():
 		return &plane.OffsetError{Kind: plane.ErrMoved, Want: row.Seq}
@@ -61,16 +60,6 @@ func (r *Router) held(row plane.Row) error {
 	default:
 		return &heldBy{member, row.Seq}
 	}
-}
-
-// memberOf is the member that an owner token names, "" if it names none.
-func memberOf(token string) string {
-	node, rest, _ := strings.Cut(token, "/")
-	incarnation, _, ok := strings.Cut(rest, "/")
-	if node == "" || !ok {
-		return ""
-	}
-	return node + "/" + incarnation
 }
 
 // host is the member that a row says has the stream, if that is another live one.

@@ -322,7 +322,7 @@ func describe(row store.Stream) wire.Stream {
 		Producer: row.Producer, Meta: row.Meta, CreatedAt: row.Created, UpdatedAt: row.Updated,
 	}
 	if row.Status == plane.StatusStreaming {
-		s.Host = memberOf(row.Token)
+		s.Host = plane.NodeOf(row.Token)
 	}
 	if !row.Ended.IsZero() {
 		s.EndedAt = &row.Ended

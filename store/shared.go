@@ -21,10 +21,16 @@ type Node struct {
 
 // Named is a store whose tables are for several nodes, each of a name of its own.
 type Named interface {
-	// TakeName makes node's name this store's alone until it is closed, as
-	// Interrupt does first; to take it again does nothing. ErrNameInUse if another
-	// has it, plane.ErrConfig if no name can be held by way of the store's URL.
+	// TakeName makes node's name this store's alone until it is closed; to take it
+	// again does nothing. ErrNameInUse if another has it, plane.ErrConfig if no name
+	// can be held by way of the store's URL.
 	TakeName(ctx context.Context, node string) error
+
+	// Supersede takes node's name, which proves that its runs other than incarnation
+	// are dead, and ends those of their leases that last: what they left streaming can
+	// be taken over from then on, and is swept after the grace. One that was over
+	// already is so since then, however often a node is started again.
+	Supersede(ctx context.Context, node, incarnation string) error
 }
 
 // Shared is what a database that several nodes share does for them, beside Store.

@@ -33,7 +33,7 @@ var (
 	ErrNoCancel = errors.New("tables have no cancel flag")
 
 	// ErrNameInUse says that a node of the same name is running on the same
-	// tables: what looks like the orphans of an earlier run is that node's.
+	// tables: what looks like an earlier run is that node.
 	ErrNameInUse = errors.New("another node of that name is running")
 )
 
@@ -47,13 +47,14 @@ var (
 // running: of the two at most one takes effect, and the answer is the row that
 // this leaves. A repeated Append or Seal adds nothing, and its answer shows
 // whether the first one did; a repeated Open answers its own claim as long as
-// the stream is empty; Cancel, Interrupt, Disown and Adopt find done what they
+// the stream is empty; Cancel, Disown, Adopt and TakeOver find done what they
 // did. What a repeat cannot mend is a refusal of package plane, plane.ErrBroken, a
 // plane.HoleError, text that does not span its offsets, a name or a status that
 // is none, and a closed store.
 type Store interface {
 	plane.Store
 	plane.Handover
+	plane.Takeover
 
 	// Cancel sets the cancel flag of a stream that has not ended, and answers
 	// the row as it is then. The flag of one that has ended stays as it is.
@@ -75,18 +76,6 @@ type Store interface {
 	// their ids; none is no error.
 	List(ctx context.Context, q Query) ([]Stream, error)
 
-	// Interrupt seals as interrupted, with the text that is durable, every
-	// streaming row whose owner token names node with an incarnation other than
-	// the one given: what an earlier run of a node left when it died. It answers
-	// how many; rows that could not be sealed, or are locked, are skipped and make
-	// the error. A text with a hole ends there, with an error that says so; chunks
-	// from beyond it stay. Rows that were disowned are nobody's.
-	//
-	// In a database that several nodes share the store holds the node's name from
-	// the first call on until it is closed. ErrNameInUse if another store does:
-	// nothing is sealed then.
-	Interrupt(ctx context.Context, node, incarnation string) (int, error)
-
 	// Ping reports whether the database answers.
 	Ping(ctx context.Context) error
 
@@ -96,13 +85,13 @@ type Store interface {
 	Close(ctx context.Context) error
 }
 
-// Stream is all of a row but its text.
+// Stream is all of a row but its text. Its Producer is its own, not the Row's.
 type Stream struct {
 	ID string
 	plane.Row
 	HasError bool            // an error with an empty message is still one
 	Producer string          // as claimed
-	Meta     json.RawMessage // as claimed, byte for byte; nil if none
+	Meta     json.RawMessage // as claimed, or sealed, byte for byte; nil if none
 	Created  time.Time       // by the database's clock, as the next two; zero if it does not say
 	Updated  time.Time       // when the row last changed
 	Ended    time.Time       // zero while the stream has not ended

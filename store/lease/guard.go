@@ -9,8 +9,8 @@ import (
 )
 
 // Guard returns s as a node with this lease uses it: while the lease is not held
-// an Open, an Append, a Seal, a Disown, an Adopt and a Ping answer store.ErrNoLease and ask nothing
-// of s. Streams keep their text meanwhile, as they do when a store is down.
+// an Open, an Append, a Seal, a Disown, an Adopt, a TakeOver and a Ping answer
+// store.ErrNoLease and ask nothing of s. Streams keep their text meanwhile, as they do when a store is down.
 func (k *Keeper) Guard(s store.Store) store.Store { return guard{s, k} }
 
 type guard struct {
@@ -50,14 +50,22 @@ func (g guard) Seal(ctx context.Context, seal plane.Seal) (plane.Row, error) {
 }
 
 // Disown gives up a stream. See plane.Handover.
-func (g guard) Disown(ctx context.Context, id, token string) (plane.Row, error) {
+func (g guard) Disown(ctx context.Context, id, token string, session int64) (plane.Row, error) {
 	if err := g.check("disown", id); err != nil {
 		return plane.Row{}, err
 	}
-	return g.Store.Disown(ctx, id, token)
+	return g.Store.Disown(ctx, id, token, session)
 }
 
-// Adopt takes over a stream that was given up. See plane.Handover.
+// TakeOver takes a stream over whose owner is dead. See plane.Takeover.
+func (g guard) TakeOver(ctx context.Context, token string, claim plane.Claim) (plane.Row, error) {
+	if err := g.check("take over", claim.ID); err != nil {
+		return plane.Row{}, err
+	}
+	return g.Store.TakeOver(ctx, token, claim)
+}
+
+// Adopt makes a stream that was given up the node's. See plane.Handover.
 func (g guard) Adopt(ctx context.Context, id, mark, node string) (plane.Row, error) {
 	if err := g.check("adopt", id); err != nil {
 		return plane.Row{}, err

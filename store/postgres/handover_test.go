@@ -18,7 +18,7 @@ func TestADisownedStreamIsSweptOnceItWasSoForTheGrace(t *testing.T) {
 	renew(t, s, store.Node{Name: "n1", Incarnation: "boot1"})
 	for _, id := range []string{"fresh", "old", "older", "adopted"} {
 		row := write(t, s, "n1", id, "x😀")
-		left, err := s.Disown(t.Context(), id, row.Token)
+		left, err := s.Disown(t.Context(), id, row.Token, 7)
 		if err != nil || !left.Disowned() {
 			t.Fatalf("%+v, %v", left, err)
 		}
@@ -63,12 +63,12 @@ func TestAMarkIsOfTheMoment(t *testing.T) {
 		}
 	}
 	now(&before)
-	if _, err := s.Disown(t.Context(), "s", row.Token); err != nil {
+	if _, err := s.Disown(t.Context(), "s", row.Token, 1); err != nil {
 		t.Fatal(err)
 	}
 	now(&after)
 	var micros int64
-	if err := db.QueryRow(t.Context(), "SELECT split_part(host, '/', 2)::bigint FROM rillkeep.streams").Scan(&micros); err != nil {
+	if err := db.QueryRow(t.Context(), "SELECT split_part(split_part(host, '/', 2), '.', 1)::bigint FROM rillkeep.streams").Scan(&micros); err != nil {
 		t.Fatal(err)
 	}
 	if at := time.UnixMicro(micros); at.Before(before) || at.After(after) {
@@ -82,12 +82,12 @@ func TestALockedRowIsNeitherDisownedNorAdoptedUntilItIsFree(t *testing.T) {
 	s, db := open(t, url+lockWait), pgtest.Pool(t, url)
 	row := write(t, s, "n1", "s", "abc")
 	_, release := hold(t, db, "s")
-	_, err := s.Disown(t.Context(), "s", row.Token)
+	_, err := s.Disown(t.Context(), "s", row.Token, 1)
 	if !errors.Is(err, store.ErrBusy) {
 		t.Errorf("disown: %v", err)
 	}
 	release()
-	left, err := s.Disown(t.Context(), "s", row.Token)
+	left, err := s.Disown(t.Context(), "s", row.Token, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,7 +3,6 @@ package postgres_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -29,7 +28,14 @@ var writes = map[string]func(context.Context, store.Store) error{
 		return err
 	},
 	"cancel": func(ctx context.Context, s store.Store) error { _, err := s.Cancel(ctx, "locked"); return err },
-	"disown": func(ctx context.Context, s store.Store) error { _, err := s.Disown(ctx, "locked", token); return err },
+	"disown": func(ctx context.Context, s store.Store) error {
+		_, err := s.Disown(ctx, "locked", token, 1)
+		return err
+	},
+	"take over": func(ctx context.Context, s store.Store) error {
+		_, err := s.TakeOver(ctx, token, plane.Claim{ID: "locked", Node: "n2/boot1"})
+		return err
+	},
 	"open": func(ctx context.Context, s store.Store) error {
 		_, err := s.Open(ctx, plane.Claim{ID: "locked", Node: "n1/boot1"})
 		return err
@@ -161,24 +167,4 @@ func TestAnOpenWaitsNotLongForARowThatIsNotCommitted(t *testing.T) {
 		t.Fatal(err)
 	}
 	claim(t, s, "s")
-}
-
-func TestInterruptLeavesALockedOrphanForTheNextTime(t *testing.T) {
-	t.Parallel()
-	url := pgtest.URL(t)
-	s, db := open(t, url+lockWait), pgtest.Pool(t, url)
-	for n := range 5 {
-		claim(t, s, fmt.Sprint("s", n))
-	}
-	_, release := hold(t, db, "s1")
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	count, err := s.Interrupt(ctx, "n1", "boot2")
-	if count != 4 || !errors.Is(err, store.ErrBusy) || !strings.Contains(err.Error(), `"s1"`) {
-		t.Errorf("got %d, %v", count, err)
-	}
-	release()
-	if count, err := s.Interrupt(ctx, "n1", "boot2"); count != 1 || err != nil {
-		t.Errorf("the next time: %d, %v", count, err)
-	}
 }

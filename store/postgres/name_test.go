@@ -17,11 +17,11 @@ import (
 	"rillkeep.dev/rillkeep/store/postgres/pgtest/server"
 )
 
-func interrupt(t *testing.T, s store.Store, node, incarnation string) (int, error) {
+func supersede(t *testing.T, s store.Named, node, incarnation string) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	return s.Interrupt(ctx, node, incarnation)
+	return s.Supersede(ctx, node, incarnation)
 }
 
 func TestANameIsOneSchemas(t *testing.T) {
@@ -33,7 +33,7 @@ func TestANameIsOneSchemas(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { pgtest.Close(t, s) })
-		if _, err := interrupt(t, s, "n1", "boot1"); err != nil {
+		if err := supersede(t, s, "n1", "boot1"); err != nil {
 			t.Errorf("schema %q: %v", schema, err)
 		}
 	}
@@ -56,17 +56,17 @@ func TestANameIsFreeWhenItsSessionHasEnded(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
 	first, second, db := open(t, url), open(t, url), pgtest.Pool(t, url)
-	for _, s := range []store.Store{first, first, second} { // lost and taken anew; lost to another
-		if _, err := interrupt(t, s, "n1", "boot1"); err != nil {
+	for _, s := range []store.Named{first, first, second} { // lost and taken anew; lost to another
+		if err := supersede(t, s, "n1", "boot1"); err != nil {
 			t.Fatal(err)
 		}
 		endNames(t, db)
 	}
-	if _, err := interrupt(t, second, "n1", "boot2"); err != nil {
+	if err := supersede(t, second, "n1", "boot2"); err != nil {
 		t.Fatal(err)
 	}
-	if count, err := interrupt(t, first, "n1", "boot1"); count != 0 || !errors.Is(err, store.ErrNameInUse) {
-		t.Errorf("who had it before: %d, %v", count, err)
+	if err := supersede(t, first, "n1", "boot1"); !errors.Is(err, store.ErrNameInUse) {
+		t.Errorf("who had it before: %v", err)
 	}
 }
 

@@ -36,7 +36,7 @@ func wantPooled(t *testing.T, settings string) {
 	url := pgtest.URL(t)
 	pooled := pgtest.Bouncer(t, url, settings)
 	s := open(t, pooled)
-	if _, err := interrupt(t, s, "n1", "boot1"); !errors.Is(err, plane.ErrConfig) || !strings.Contains(err.Error(), "direct") {
+	if err := supersede(t, s, "n1", "boot1"); !errors.Is(err, plane.ErrConfig) || !strings.Contains(err.Error(), "direct") {
 		t.Errorf("got %v", err)
 	}
 	for range 2 { // an own way there is one to a name that others see
@@ -44,10 +44,10 @@ func wantPooled(t *testing.T, settings string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := interrupt(t, s, "n1", "boot1"); err != nil {
+		if err := supersede(t, s, "n1", "boot1"); err != nil {
 			t.Error(err)
 		}
-		if _, err := interrupt(t, open(t, url), "n1", "boot2"); !errors.Is(err, store.ErrNameInUse) {
+		if err := supersede(t, open(t, url), "n1", "boot2"); !errors.Is(err, store.ErrNameInUse) {
 			t.Errorf("another of that name: %v", err)
 		}
 		pgtest.Close(t, s)
@@ -118,7 +118,7 @@ func TestAnyOfTheSettingsThatAPoolerDropsShowsIt(t *testing.T) {
 	if got, want := postgres.Settings(t, s), "rillkeep 0 0"; got != want {
 		t.Fatalf("the sessions have %q, want %q", got, want)
 	}
-	if _, err := interrupt(t, s, "n1", "boot1"); !errors.Is(err, plane.ErrConfig) {
+	if err := supersede(t, s, "n1", "boot1"); !errors.Is(err, plane.ErrConfig) {
 		t.Errorf("a name by way of it: %v", err)
 	}
 	advice, err := s.Advice(t.Context())

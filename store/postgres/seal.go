@@ -30,7 +30,7 @@ func (s *Store) sealer() *pg.Sealer {
 		Pool: s.pool, Feed: s.feed,
 		SQL: pg.SealSQL{
 			Lock: s.stmt.lock, Seal: s.stmt.seal, Fold: s.stmt.fold, Read: s.stmt.read,
-			Chunks: s.stmt.chunks, Pieces: s.stmt.pieces, Cut: s.stmt.cut, Orphans: s.stmt.orphans,
+			Chunks: s.stmt.chunks, Pieces: s.stmt.pieces, Cut: s.stmt.cut,
 		},
 		LockArgs: func(seal plane.Seal) []any { return []any{seal.ID, seal.Token, seal.Seq} },
 		SealArgs: func(seal plane.Seal, body string) []any { return sealArgs(seal, body, rows.Marks(body)) },
@@ -41,8 +41,8 @@ func (s *Store) sealer() *pg.Sealer {
 	}
 }
 
-func cutArgs(id, text string, end int64, why string) []any {
-	return []any{id, text, rows.Marks(text), end, why}
+func cutArgs(seal plane.Seal, text string, end int64, why string) []any {
+	return []any{seal.ID, text, rows.Marks(text), end, why, rows.Meta(seal.Meta)}
 }
 
 func sealArgs(seal plane.Seal, text string, marks []int64) []any {
@@ -50,5 +50,5 @@ func sealArgs(seal plane.Seal, text string, marks []int64) []any {
 	if seal.HasError {
 		message = new(store.Sound(seal.Error))
 	}
-	return []any{seal.ID, seal.Token, text, marks, seal.Seq, seal.Status, message}
+	return []any{seal.ID, seal.Token, text, marks, seal.Seq, seal.Status, message, rows.Meta(seal.Meta)}
 }

@@ -69,8 +69,7 @@ func TestTLSIsAsTheURLSays(t *testing.T) {
 					return err
 				}
 				defer pgtest.Close(t, s)
-				_, err = interrupt(t, s, "n1", "boot1")
-				return err
+				return supersede(t, s, "n1", "boot1")
 			},
 		} {
 			err := open()

@@ -17,6 +17,12 @@ const (
 		UNION ALL
 		SELECT false, ` + rows.Columns + ` FROM rillkeep.streams WHERE id = $1 AND NOT EXISTS (SELECT FROM u)`
 
+	// elseClaimed is elseRow of rows.Claimed.
+	elseClaimed = `
+		SELECT true, u.* FROM u
+		UNION ALL
+		SELECT false, ` + rows.Claimed + ` FROM rillkeep.streams WHERE id = $1 AND NOT EXISTS (SELECT FROM u)`
+
 	// openSQL: $1 id, $2 node/incarnation, $3 producer, $4 meta. A row that may
 	// be claimed has no chunks; nor may an earlier stream of the id have left
 	// any. Its epoch is above those of deleted rows, whose id it may have. What
@@ -38,11 +44,11 @@ const (
 				producer = coalesce(excluded.producer, s.producer), meta = coalesce(excluded.meta, s.meta),
 				updated_at = now(), ended_at = NULL
 			WHERE s.status <> 'streaming' AND s.seq = 0 AND s.body = ''
-			RETURNING ` + rows.Columns + `
-		)` + elseRow
+			RETURNING ` + rows.Claimed + `
+		)` + elseClaimed
 
 	foundSQL = `
-		SELECT ` + rows.Columns + `, body <> '' OR EXISTS (SELECT FROM rillkeep.chunks WHERE stream_id = $1)
+		SELECT ` + rows.Claimed + `, body <> '' OR EXISTS (SELECT FROM rillkeep.chunks WHERE stream_id = $1)
 		FROM rillkeep.streams WHERE id = $1`
 
 	// appendSQL: $1 id, $2 token, $3 from, $4 seq, $5 text. The row is locked
@@ -122,11 +128,11 @@ const (
 		SELECT ` + rows.Columns + ` FROM rillkeep.streams
 		WHERE id = $1 AND host = $2 AND status = 'streaming' AND seq <= $3 FOR NO KEY UPDATE NOWAIT`
 
-	// sealSQL: $1 id, $2 token, $3 body, $4 marks, $5 seq, $6 status, $7 error.
+	// sealSQL: $1 id, $2 token, $3 body, $4 marks, $5 seq, $6 status, $7 error, $8 meta.
 	sealSQL = `
 		WITH u AS (
 			UPDATE rillkeep.streams
-			SET body = $3, marks = $4, seq = $5, error = $7, updated_at = now(), ended_at = now(),
+			SET body = $3, marks = $4, seq = $5, error = $7, meta = coalesce($8::json, meta), updated_at = now(), ended_at = now(),
 				status = CASE WHEN cancel AND $6::text = 'complete' THEN 'cancelled' ELSE $6 END
 			WHERE id = $1 AND host = $2 AND status = 'streaming' AND seq <= $5
 			RETURNING ` + rows.Columns + `
@@ -134,17 +140,17 @@ const (
 			DELETE FROM rillkeep.chunks c USING u WHERE c.stream_id = $1
 		)` + elseRow
 
-	// foldSQL: as sealSQL, but $3 is only the text from offset $8 on: the chunks
-	// hold what comes before, $9 bytes.
+	// foldSQL: as sealSQL, but $3 is only the text from offset $9 on: the chunks
+	// hold what comes before, $10 bytes.
 	foldSQL = `
 		WITH held AS (
 			SELECT string_agg(text, '' ORDER BY seq) AS text FROM rillkeep.chunks WHERE stream_id = $1
 		), u AS (
 			UPDATE rillkeep.streams
-			SET body = held.text || $3, marks = $4, seq = $5, error = $7, updated_at = now(), ended_at = now(),
+			SET body = held.text || $3, marks = $4, seq = $5, error = $7, meta = coalesce($8::json, meta), updated_at = now(), ended_at = now(),
 				status = CASE WHEN cancel AND $6::text = 'complete' THEN 'cancelled' ELSE $6 END
 			FROM held
-			WHERE id = $1 AND host = $2 AND status = 'streaming' AND seq = $8 AND octet_length(held.text) = $9
+			WHERE id = $1 AND host = $2 AND status = 'streaming' AND seq = $9 AND octet_length(held.text) = $10
 			RETURNING ` + rows.Columns + `
 		), d AS (
 			DELETE FROM rillkeep.chunks c USING u WHERE c.stream_id = $1
@@ -161,20 +167,13 @@ const (
 
 	chunksSQL = `SELECT seq, text FROM rillkeep.chunks WHERE stream_id = $1 ORDER BY seq`
 
-	// cutSQL: $1 id, $2 body, $3 marks, $4 seq, $5 error. Of a row that the
+	// cutSQL: $1 id, $2 body, $3 marks, $4 seq, $5 error, $6 meta. Of a row that the
 	// transaction holds: what lies beyond the hole is left as it is.
 	cutSQL = `
 		WITH d AS (DELETE FROM rillkeep.chunks WHERE stream_id = $1 AND seq <= $4)
 		UPDATE rillkeep.streams
-		SET body = $2, marks = $3, seq = $4, status = 'interrupted', error = $5, updated_at = now(), ended_at = now()
+		SET body = $2, marks = $3, seq = $4, status = 'interrupted', error = $5, meta = coalesce($6::json, meta), updated_at = now(), ended_at = now()
 		WHERE id = $1 RETURNING ` + rows.Columns + ``
-
-	// orphansSQL: $1 ids after, $2 and $3 as rows.Orphans gives them.
-	orphansSQL = `
-		SELECT id, host FROM rillkeep.streams
-		WHERE status = 'streaming' AND status <> 'complete' AND id > $1
-			AND starts_with(host, $2) AND NOT starts_with(host, $3)
-		ORDER BY id LIMIT 100`
 
 	readSQL = `SELECT ` + rows.Columns + ` FROM rillkeep.streams WHERE id = $1`
 	getSQL  = `SELECT ` + rows.StreamColumns + ` FROM rillkeep.streams WHERE id = $1`
@@ -204,8 +203,8 @@ var pageSQL = strings.ReplaceAll(`
 
 // statements are the SQL with the schema's name in it.
 type statements struct {
-	open, found, append, appendNow, appends, appendsFree, cancel, lock, seal, fold, chunks, pieces, cut, orphans string
-	read, readAll, get, list, page, disown, adopt                                                                string
+	open, found, append, appendNow, appends, appendsFree, cancel, lock, seal, fold, chunks, pieces, cut string
+	read, readAll, get, list, page, disown, adopt, takeOver                                             string
 }
 
 func (s *Store) statements() statements {
@@ -213,7 +212,7 @@ func (s *Store) statements() statements {
 		open: s.sql(openSQL), found: s.sql(foundSQL), append: s.sql(appendSQL), appendNow: s.sql(appendNowSQL),
 		appends: s.sql(appendsSQL), appendsFree: s.sql(appendsFreeSQL), cancel: s.sql(cancelSQL),
 		lock: s.sql(lockSQL), seal: s.sql(sealSQL), fold: s.sql(foldSQL), chunks: s.sql(chunksSQL), pieces: s.sql(piecesSQL), cut: s.sql(cutSQL),
-		orphans: s.sql(orphansSQL), read: s.sql(readSQL), readAll: s.sql(readAllSQL), get: s.sql(getSQL), list: s.sql(listSQL), page: s.sql(pageSQL),
-		disown: s.sql(disownSQL), adopt: s.sql(adoptSQL),
+		read: s.sql(readSQL), readAll: s.sql(readAllSQL), get: s.sql(getSQL), list: s.sql(listSQL), page: s.sql(pageSQL),
+		disown: s.sql(disownSQL), adopt: s.sql(adoptSQL), takeOver: s.sql(takeOverSQL),
 	}
 }

@@ -21,13 +21,10 @@ func (s *Store) Open(ctx context.Context, claim plane.Claim) (plane.Row, error) 
 }
 
 func (s *Store) open(ctx context.Context, claim plane.Claim) (plane.Row, error) {
-	var meta *string
-	if claim.Meta != nil {
-		meta = new(string(claim.Meta))
-	}
 	var claimed bool
 	var before plane.Row
-	err := rows.Scan(s.pool.QueryRow(ctx, s.stmt.open, claim.ID, claim.Node, store.Sound(claim.Producer), meta), &before, &claimed)
+	err := rows.Scan(s.pool.QueryRow(ctx, s.stmt.open, claim.ID, claim.Node, store.Sound(claim.Producer), rows.Meta(claim.Meta)),
+		&before, &claimed, &before.Producer)
 	none := errors.Is(err, plane.ErrNotFound)
 	if claimed || err != nil && !none {
 		return before, err
@@ -53,7 +50,7 @@ func (s *Store) open(ctx context.Context, claim plane.Claim) (plane.Row, error) 
 }
 
 func (s *Store) find(ctx context.Context, id string) (found rows.Found, err error) {
-	err = rows.Scan(s.pool.QueryRow(ctx, s.stmt.found, id), &found.Row, nil, &found.HasText)
+	err = rows.Scan(s.pool.QueryRow(ctx, s.stmt.found, id), &found.Row, nil, &found.Producer, &found.HasText)
 	return found, err
 }
 

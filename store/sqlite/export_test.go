@@ -46,7 +46,7 @@ func WaitQueued(s *Store, n int) {
 func SQL() map[string]string {
 	return map[string]string{
 		"found": foundSQL, "advance": advanceSQL, "cancel": cancelSQL, "seal": sealSQL, "drop": dropSQL,
-		"orphans": ofNodeSQL, "chunks": chunksSQL, "page": pageSQL, "some": someSQL,
+		"lasts": lastsSQL, "taken": takenSQL, "claimed": claimedSQL, "chunks": chunksSQL, "page": pageSQL, "some": someSQL,
 		"owner": nextOwnerSQL, "owned": ownedSQL, "orphan": orphanSQL, "ended": endedSQL, "past": pastSQL, "delete": deleteSQL,
 		"news": newsSQL, "cancelled": cancelledSQL,
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"rillkeep.dev/rillkeep/store"
+	"rillkeep.dev/rillkeep/store/internal/rows"
 )
 
 // nameTime is how long a name is waited for: a node that is started again may be
@@ -115,6 +116,26 @@ func (n *names) release() error {
 func (s *Store) TakeName(ctx context.Context, node string) error {
 	if err := s.do(func() error { return s.names.take(ctx, node) }); err != nil {
 		return fmt.Errorf("take the name %q: %w", node, err)
+	}
+	return nil
+}
+
+// Supersede ends the leases of a node's earlier runs. See store.Named.
+func (s *Store) Supersede(ctx context.Context, node, incarnation string) error {
+	err := rows.CheckRun(node, incarnation)
+	if err == nil {
+		err = s.TakeName(ctx, node)
+	}
+	if err == nil {
+		err = s.do(func() error {
+			return s.writer.writeSoon(ctx, func(stmt statements) error {
+				_, err := stmt.exec(supersedeSQL, node, incarnation, now())
+				return err
+			})
+		})
+	}
+	if err != nil {
+		return fmt.Errorf("supersede: %w", err)
 	}
 	return nil
 }

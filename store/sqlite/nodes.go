@@ -22,8 +22,8 @@ const (
 
 	releaseSQL = `DELETE FROM nodes WHERE name = ?1 AND incarnation = ?2`
 
-	// supersedeSQL ends the leases of the other runs of a node.
-	supersedeSQL = `DELETE FROM nodes WHERE name = ?1 AND incarnation <> ?2`
+	// supersedeSQL ends the leases of the other runs of a node: ?3 now.
+	supersedeSQL = `UPDATE nodes SET expires_at = ?3 WHERE name = ?1 AND incarnation <> ?2 AND expires_at > ?3`
 
 	nodesSQL = `
 		SELECT name, incarnation, http_addr, gossip_addr FROM nodes

@@ -131,7 +131,7 @@ func slice(id string, n int) string { return fmt.Sprintf("%s says %d 😀, ", id
 // to streams of its own, and says what is durable, until it is told to seal them.
 func beNode(ctx context.Context, p *process) error {
 	self := store.Node{Name: p.name, Incarnation: "boot1"}
-	if _, err := p.Interrupt(ctx, self.Name, self.Incarnation); err != nil {
+	if err := p.Supersede(ctx, self.Name, self.Incarnation); err != nil {
 		return err
 	}
 	k, err := lease.Keep(ctx, lease.Config{Store: p, Node: self, TTL: 2 * time.Second, Grace: 2 * time.Second})

@@ -37,6 +37,12 @@ func (s statements) row(id string) (row plane.Row, err error) {
 	return row, err
 }
 
+// rowWithProducer is row, with its Producer.
+func (s statements) rowWithProducer(id string) (row plane.Row, err error) {
+	err = rows.Scan(s.claimed.QueryRow(id), &row, nil, &row.Producer)
+	return row, err
+}
+
 // whole answers a text from 0 to to in the middle of a write.
 func (s statements) whole(id string, to int64) (string, error) {
 	var body string

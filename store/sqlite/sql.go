@@ -9,10 +9,11 @@ import (
 )
 
 const (
-	readSQL = `SELECT ` + rows.Columns + ` FROM streams WHERE id = ?1`
+	readSQL    = `SELECT ` + rows.Columns + ` FROM streams WHERE id = ?1`
+	claimedSQL = `SELECT ` + rows.Claimed + ` FROM streams WHERE id = ?1`
 
 	foundSQL = `
-		SELECT ` + rows.Columns + `, body <> '' OR EXISTS (SELECT 1 FROM chunks WHERE stream_id = ?1)
+		SELECT ` + rows.Claimed + `, body <> '' OR EXISTS (SELECT 1 FROM chunks WHERE stream_id = ?1)
 		FROM streams WHERE id = ?1`
 
 	leftSQL = `SELECT EXISTS (SELECT 1 FROM chunks WHERE stream_id = ?1)`
@@ -43,15 +44,18 @@ const (
 		UPDATE streams SET cancel = 1, updated_at = ?2
 		WHERE id = ?1 AND NOT cancel AND status IN ('pending', 'streaming')`
 
-	// sealSQL: ?1 id, ?2 token, ?3 body, ?4 marks, ?5 seq, ?6 status, ?7 error, ?8 now.
+	// sealSQL: ?1 id, ?2 token, ?3 body, ?4 marks, ?5 seq, ?6 status, ?7 error, ?8 now, ?9 meta.
 	sealSQL = `
 		UPDATE streams
-		SET body = ?3, marks = ?4, seq = ?5, error = ?7, updated_at = ?8, ended_at = ?8,
+		SET body = ?3, marks = ?4, seq = ?5, error = ?7, meta = coalesce(?9, meta), updated_at = ?8, ended_at = ?8,
 			status = CASE WHEN cancel AND ?6 = 'complete' THEN 'cancelled' ELSE ?6 END
 		WHERE id = ?1 AND host = ?2 AND status = 'streaming'`
 
 	// ownerSQL: ?1 id, ?2 owner, ?3 now.
 	ownerSQL = `UPDATE streams SET host = ?2, updated_at = ?3 WHERE id = ?1`
+
+	// takenSQL: ?1 id, ?2 owner, ?3 now, ?4 producer.
+	takenSQL = `UPDATE streams SET host = ?2, epoch = epoch + 1, producer = nullif(?4, ''), updated_at = ?3 WHERE id = ?1`
 
 	dropSQL = `DELETE FROM chunks WHERE stream_id = ?1`
 
@@ -82,7 +86,7 @@ const (
 type statements struct {
 	conn *sql.Conn // for what is written seldom
 
-	read, found, deleted, left, create, claim, advance, chunk, cancel, seal, drop, body, chunks, owner *sql.Stmt
+	read, claimed, found, deleted, left, create, claim, advance, chunk, cancel, seal, drop, body, chunks, owner, taken *sql.Stmt
 }
 
 func prepare(ctx context.Context, conn *sql.Conn) (s statements, err error) {
@@ -92,9 +96,9 @@ func prepare(ctx context.Context, conn *sql.Conn) (s statements, err error) {
 		to  **sql.Stmt
 		sql string
 	}{
-		{&s.read, readSQL}, {&s.found, foundSQL}, {&s.deleted, deletedSQL}, {&s.left, leftSQL}, {&s.create, createSQL}, {&s.claim, claimSQL},
+		{&s.read, readSQL}, {&s.claimed, claimedSQL}, {&s.found, foundSQL}, {&s.deleted, deletedSQL}, {&s.left, leftSQL}, {&s.create, createSQL}, {&s.claim, claimSQL},
 		{&s.advance, advanceSQL}, {&s.chunk, chunkSQL}, {&s.cancel, cancelSQL}, {&s.seal, sealSQL},
-		{&s.drop, dropSQL}, {&s.body, bodySQL}, {&s.chunks, chunksSQL}, {&s.owner, ownerSQL},
+		{&s.drop, dropSQL}, {&s.body, bodySQL}, {&s.chunks, chunksSQL}, {&s.owner, ownerSQL}, {&s.taken, takenSQL},
 	} {
 		*p.to, err = conn.PrepareContext(ctx, p.sql)
 		errs = append(errs, err)

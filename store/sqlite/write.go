@@ -33,17 +33,13 @@ func (s *Store) Open(ctx context.Context, claim plane.Claim) (plane.Row, error) 
 }
 
 func (s statements) claimFor(claim plane.Claim) (plane.Row, error) {
-	var meta *string
-	if claim.Meta != nil {
-		meta = new(string(claim.Meta))
-	}
-	now, producer := now(), store.Sound(claim.Producer)
+	now, producer, meta := now(), store.Sound(claim.Producer), rows.Meta(claim.Meta)
 	var deleted int64 // the id may be one of those streams
 	if err := s.deleted.QueryRow().Scan(&deleted); err != nil {
 		return plane.Row{}, err
 	}
 	var found rows.Found
-	err := rows.Scan(s.found.QueryRow(claim.ID), &found.Row, nil, &found.HasText)
+	err := rows.Scan(s.found.QueryRow(claim.ID), &found.Row, nil, &found.Producer, &found.HasText)
 	if errors.Is(err, plane.ErrNotFound) {
 		var left bool
 		if err := s.left.QueryRow(claim.ID).Scan(&left); err != nil {
@@ -53,10 +49,10 @@ func (s statements) claimFor(claim plane.Claim) (plane.Row, error) {
 			return plane.Row{}, fmt.Errorf("%w: chunk rows are left of it", plane.ErrExists)
 		}
 		epoch := deleted + 1
-		if _, err := s.create.Exec(claim.ID, rows.Token(claim.Node, epoch), epoch, producer, meta, now); err != nil {
+		if _, err := s.create.Exec(claim.ID, plane.MakeToken(claim.Node, epoch, nil), epoch, producer, meta, now); err != nil {
 			return plane.Row{}, err
 		}
-		return s.row(claim.ID)
+		return s.rowWithProducer(claim.ID)
 	}
 	if err != nil {
 		return plane.Row{}, err
@@ -66,10 +62,10 @@ func (s statements) claimFor(claim plane.Claim) (plane.Row, error) {
 		return found.Row, err
 	}
 	epoch := max(found.Epoch, deleted) + 1
-	if _, err := s.claim.Exec(claim.ID, rows.Token(claim.Node, epoch), epoch, producer, meta, now); err != nil {
+	if _, err := s.claim.Exec(claim.ID, plane.MakeToken(claim.Node, epoch, nil), epoch, producer, meta, now); err != nil {
 		return plane.Row{}, err
 	}
-	return s.row(claim.ID)
+	return s.rowWithProducer(claim.ID)
 }
 
 // Append adds a slice as a chunk row. See plane.Store.
@@ -116,7 +112,7 @@ func (s *Store) Seal(ctx context.Context, seal plane.Seal) (plane.Row, error) {
 		if seal.Base > 0 { // only the database has the beginning
 			below, err := stmt.whole(seal.ID, seal.Base)
 			if hole, ok := errors.AsType[*plane.HoleError](err); ok {
-				if err := stmt.cut(seal.ID, row, hole); err != nil {
+				if err := stmt.cut(seal, row, hole); err != nil {
 					return plane.Row{}, err
 				}
 				return stmt.row(seal.ID)
@@ -143,7 +139,7 @@ func (s statements) fold(seal plane.Seal, body string) error {
 	if err != nil {
 		return err
 	}
-	_, err = s.seal.Exec(seal.ID, seal.Token, body, marks, seal.Seq, string(seal.Status), message, now())
+	_, err = s.seal.Exec(seal.ID, seal.Token, body, marks, seal.Seq, string(seal.Status), message, now(), rows.Meta(seal.Meta))
 	if err == nil {
 		_, err = s.drop.Exec(seal.ID)
 	}

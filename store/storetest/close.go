@@ -57,10 +57,16 @@ var afterwards = map[string]func(context.Context, store.Store) error{
 	"text":   func(ctx context.Context, s store.Store) error { _, err := s.Text(ctx, "s", 0, 0); return err },
 	"list":   func(ctx context.Context, s store.Store) error { _, err := s.List(ctx, store.Query{}); return err },
 	"cancel": func(ctx context.Context, s store.Store) error { _, err := s.Cancel(ctx, "s"); return err },
-	"disown": func(ctx context.Context, s store.Store) error { _, err := s.Disown(ctx, "s", "n1/boot1/1"); return err },
+	"disown": func(ctx context.Context, s store.Store) error {
+		_, err := s.Disown(ctx, "s", "n1/boot1/1", 1)
+		return err
+	},
 	"adopt": func(ctx context.Context, s store.Store) error {
 		_, err := s.Adopt(ctx, "s", "/1/1", "n1/boot1")
 		return err
 	},
-	"interrupt": func(ctx context.Context, s store.Store) error { _, err := s.Interrupt(ctx, "n1", "boot2"); return err },
+	"take over": func(ctx context.Context, s store.Store) error {
+		_, err := s.TakeOver(ctx, "n1/boot1/1", plane.Claim{ID: "s", Node: "n1/boot2"})
+		return err
+	},
 }

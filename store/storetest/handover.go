@@ -16,7 +16,7 @@ const heir = "n2/boot1"
 func testHandover(t *testing.T, open func(testing.TB) backed) {
 	if s := open(t); s.lacks.Tokens {
 		row := opened(t, s, "s")
-		if _, err := s.Disown(bounded(t), "s", row.Token); !errors.Is(err, errors.ErrUnsupported) {
+		if _, err := s.Disown(bounded(t), "s", row.Token, 1); !errors.Is(err, errors.ErrUnsupported) {
 			t.Errorf("disown: %v", err)
 		}
 		if _, err := s.Adopt(bounded(t), "s", row.Token, heir); !errors.Is(err, errors.ErrUnsupported) {
@@ -32,6 +32,7 @@ func testHandover(t *testing.T, open func(testing.TB) backed) {
 		"leaves the old owner nothing to write to":    handFences,
 		"keeps a cancel flag from before and between": handCancelled,
 		"leaves what is disowned to who adopts it":    handNobodys,
+		"tells the producer and its session":          handProducer,
 		"of a row that is another's changes nothing":  handOthers,
 		"with a mark that is not the row's is refused": func(t *testing.T, s backed) {
 			row := opened(t, s, "s")
@@ -48,7 +49,7 @@ func testHandover(t *testing.T, open func(testing.TB) backed) {
 			equal(t, must(s.Read(bounded(t), "s"))(t), second)
 		},
 		"is refused where there is no row": func(t *testing.T, s backed) {
-			if _, err := s.Disown(bounded(t), "s", node+"/1"); !errors.Is(err, plane.ErrNotFound) {
+			if _, err := s.Disown(bounded(t), "s", node+"/1", 1); !errors.Is(err, plane.ErrNotFound) {
 				t.Errorf("disown: %v", err)
 			}
 			if _, err := s.Adopt(bounded(t), "s", "/1/1", heir); !errors.Is(err, plane.ErrNotFound) {
@@ -96,7 +97,7 @@ func handAgain(t *testing.T, s backed) {
 	now := adopted(t, s, "s", left.Token, heir)
 	equal(t, adopted(t, s, "s", left.Token, heir), now)
 	// The owner before, who had no answer, sees what became of it.
-	equal(t, must(s.Disown(bounded(t), "s", row.Token))(t), now)
+	equal(t, must(s.Disown(bounded(t), "s", row.Token, 1))(t), now)
 	// And the new one that it has the row, whatever mark it saw.
 	equal(t, adopted(t, s, "s", now.Token, heir), now)
 }
@@ -143,31 +144,41 @@ func handCancelled(t *testing.T, s backed) {
 func handNobodys(t *testing.T, s backed) {
 	row := appended(t, s, "s", opened(t, s, "s"), "abc")
 	left := disowned(t, s, "s", row.Token)
-	for _, name := range []string{"n1", "n2"} {
-		equal(t, must(s.Interrupt(bounded(t), name, "boot2"))(t), 0)
-	}
 	if _, err := s.Open(bounded(t), plane.Claim{ID: "s", Node: node}); !errors.Is(err, plane.ErrHeld) {
 		t.Errorf("open: %v", err)
 	}
-	equal(t, must(s.Read(bounded(t), "s"))(t), left)
 	equal(t, must(whole(bounded(t), s, "s", 0))(t), "abc")
-	// That of an earlier run of who adopted it then is an orphan as any other.
-	adopted(t, s, "s", left.Token, heir)
-	equal(t, must(s.Interrupt(bounded(t), "n2", "boot2"))(t), 1)
-	equal(t, must(s.Read(bounded(t), "s"))(t).Status, plane.StatusInterrupted)
+	if _, err := s.TakeOver(bounded(t), left.Token, plane.Claim{ID: "s", Node: heir}); !errors.Is(err, plane.ErrLostRace) {
+		t.Errorf("take over: %v", err)
+	}
+	equal(t, must(s.Read(bounded(t), "s"))(t), left)
+}
+
+func handProducer(t *testing.T, s backed) {
+	row := must(s.Open(bounded(t), plane.Claim{ID: "s", Node: node, Producer: "app \x00"}))(t)
+	equal(t, row.Producer, "app \uFFFD")
+	for _, session := range []int64{1, 7, 1 << 40} {
+		left := must(s.Disown(bounded(t), "s", row.Token, session))(t)
+		equal(t, left.Session(), session)
+		equal(t, left.Producer, "")
+		row = adopted(t, s, "s", left.Token, heir)
+		equal(t, row.Session(), 0)
+		equal(t, row.Producer, s.stream(store.Stream{Producer: "app \uFFFD"}).Producer)
+		equal(t, adopted(t, s, "s", left.Token, heir), row)
+	}
 }
 
 func handOthers(t *testing.T, s backed) {
 	held := opened(t, s, "held")
-	equal(t, must(s.Disown(bounded(t), "held", heir+"/1"))(t), held)
+	equal(t, must(s.Disown(bounded(t), "held", heir+"/1", 1))(t), held)
 	ended := opened(t, s, "ended")
 	ended = sealed(t, s, plane.Seal{ID: "ended", Token: ended.Token, Status: plane.StatusComplete})
-	equal(t, must(s.Disown(bounded(t), "ended", ended.Token))(t), ended)
+	equal(t, must(s.Disown(bounded(t), "ended", ended.Token, 1))(t), ended)
 	s.Edit("pending", func(*Row) {})
 	pending := must(s.Read(bounded(t), "pending"))(t)
-	equal(t, must(s.Disown(bounded(t), "pending", ""))(t), pending)
+	equal(t, must(s.Disown(bounded(t), "pending", "", 1))(t), pending)
 	left := disowned(t, s, "left", opened(t, s, "left").Token)
-	equal(t, must(s.Disown(bounded(t), "left", left.Token))(t), left)
+	equal(t, must(s.Disown(bounded(t), "left", left.Token, 1))(t), left)
 	for id, c := range map[string]struct {
 		row  plane.Row
 		want error
@@ -192,7 +203,7 @@ func handAppendRace(t *testing.T, s backed) {
 		slice := plane.Slice{ID: id, Token: row.Token, From: 3, Seq: 6, Text: "def"}
 		var left, after plane.Row
 		var both sync.WaitGroup
-		both.Go(func() { left = patient(t, func() (plane.Row, error) { return s.Disown(bounded(t), id, row.Token) }) })
+		both.Go(func() { left = patient(t, func() (plane.Row, error) { return s.Disown(bounded(t), id, row.Token, 1) }) })
 		both.Go(func() { after = patient(t, func() (plane.Row, error) { return s.Append(bounded(t), slice) }) })
 		both.Wait()
 		want := "abc"
@@ -219,7 +230,7 @@ func handSealRace(t *testing.T, s backed) {
 		seal := plane.Seal{ID: id, Token: row.Token, Status: plane.StatusComplete, From: 3, Seq: 4, Text: "abcd"}
 		var left, end plane.Row
 		var both sync.WaitGroup
-		both.Go(func() { left = patient(t, func() (plane.Row, error) { return s.Disown(bounded(t), id, row.Token) }) })
+		both.Go(func() { left = patient(t, func() (plane.Row, error) { return s.Disown(bounded(t), id, row.Token, 1) }) })
 		both.Go(func() { end = patient(t, func() (plane.Row, error) { return s.Seal(bounded(t), seal) }) })
 		both.Wait()
 		want := "abc"
@@ -283,7 +294,7 @@ func patient(t *testing.T, call func() (plane.Row, error)) plane.Row {
 // disowned gives a row up, which must be so afterwards.
 func disowned(tb testing.TB, s store.Store, id, token string) plane.Row {
 	tb.Helper()
-	row := must(s.Disown(bounded(tb), id, token))(tb)
+	row := must(s.Disown(bounded(tb), id, token, 1))(tb)
 	if !row.Disowned() {
 		tb.Fatalf("disowned, the row says %+v", row)
 	}

@@ -36,6 +36,7 @@ type Memory struct {
 	Watch func(Change)
 
 	underWay rows.Calls
+	lasts    func(token string) bool // whether its owner's lease does; nil if there are none. Under mu
 
 	mu     sync.Mutex // guards below
 	rows   map[string]*Row
@@ -77,7 +78,7 @@ type Row struct {
 
 // Change is what became of a row.
 type Change struct {
-	Kind          string // open, append, seal, cancel, disown, adopt, interrupt, sweep or edit
+	Kind          string // open, append, seal, cancel, disown, adopt, takeover, sweep or edit
 	ID            string
 	By            string // the owner token of who wrote, or without its epoch if it asked for one; "" if it has none
 	Before, After Row
@@ -161,6 +162,13 @@ func (m *Memory) row(r *Row) plane.Row {
 	return row
 }
 
+// claimed is row, with the producer.
+func (m *Memory) claimed(r *Row) plane.Row {
+	row := m.row(r)
+	row.Producer = r.Producer
+	return row
+}
+
 // owned reports whether a write that carries token reaches r.
 func (m *Memory) owned(r *Row, token string) bool {
 	return r.Status == plane.StatusStreaming && (m.NoTokens || r.Token == token)
@@ -179,7 +187,7 @@ func (m *Memory) probe(c plane.Claim) (row plane.Row, own bool, err error) {
 	switch {
 	case err == nil:
 		own, err = rows.Judge(c.Node, m.found(c.ID, r))
-		return m.row(r), own, err
+		return m.claimed(r), own, err
 	case m.MustExist:
 		return plane.Row{}, false, err
 	case len(m.chunks[c.ID]) > 0:
@@ -205,13 +213,13 @@ func (m *Memory) claim(c plane.Claim) (plane.Row, error) {
 	r := m.rows[c.ID]
 	r.Cancel = r.Cancel && !r.Status.Ended()
 	r.Status, r.Epoch = plane.StatusStreaming, r.Epoch+1
-	r.Token = rows.Token(c.Node, r.Epoch)
+	r.Token = plane.MakeToken(c.Node, r.Epoch, nil)
 	r.Error, r.HasError, r.Ended, r.Updated = "", false, time.Time{}, time.Now()
 	r.Producer = cmp.Or(store.Sound(c.Producer), r.Producer)
 	if c.Meta != nil {
 		r.Meta = slices.Clone(c.Meta)
 	}
-	return m.row(r), nil
+	return m.claimed(r), nil
 }
 
 // add is Append under the lock.
@@ -238,6 +246,9 @@ func (m *Memory) seal(seal plane.Seal) (plane.Row, error) {
 		return m.row(r), nil
 	}
 	defer m.note("seal", seal.ID, seal.Token)()
+	if seal.Meta != nil {
+		r.Meta = slices.Clone(seal.Meta)
+	}
 	below, end, hole := rows.Whole(m.pieces(seal.ID, r), seal.Base)
 	if hole != nil {
 		m.cut(seal.ID, r, below, end, hole)
@@ -276,18 +287,6 @@ func (m *Memory) pieces(id string, r *Row) []rows.Piece {
 		pieces = append(pieces, rows.ChunkPiece(c.Seq, c.Text))
 	}
 	return pieces
-}
-
-// interrupt is Interrupt under the lock.
-func (m *Memory) interrupt(all, but string) (count int) {
-	for id, r := range m.rows {
-		if r.Status != plane.StatusStreaming || !strings.HasPrefix(r.Token, all) || strings.HasPrefix(r.Token, but) {
-			continue
-		}
-		m.interruptOne("interrupt", id, r)
-		count++
-	}
-	return count
 }
 
 // interruptOne seals a row with the text that is durable.

@@ -69,7 +69,7 @@ func (m *Memory) told(what func(*faults)) {
 
 // Call is a call that a Memory answered.
 type Call struct {
-	Kind    string // open, append, seal, cancel, disown, adopt, interrupt, read, get, text or list
+	Kind    string // open, append, seal, cancel, disown, adopt, takeover, read, get, text or list
 	ID      string
 	From    int64 // append and seal
 	Seq     int64

@@ -45,13 +45,18 @@ func (n *MemoryNode) Read(ctx context.Context, id string) (plane.Row, error) {
 }
 
 // Disown gives up a stream. See plane.Handover.
-func (n *MemoryNode) Disown(ctx context.Context, id, token string) (plane.Row, error) {
-	return through(ctx, n, func(ctx context.Context) (plane.Row, error) { return n.Memory.Disown(ctx, id, token) })
+func (n *MemoryNode) Disown(ctx context.Context, id, token string, session int64) (plane.Row, error) {
+	return through(ctx, n, func(ctx context.Context) (plane.Row, error) { return n.Memory.Disown(ctx, id, token, session) })
 }
 
 // Adopt takes over a stream that was given up. See plane.Handover.
 func (n *MemoryNode) Adopt(ctx context.Context, id, mark, node string) (plane.Row, error) {
 	return through(ctx, n, func(ctx context.Context) (plane.Row, error) { return n.Memory.Adopt(ctx, id, mark, node) })
+}
+
+// TakeOver takes a stream over whose owner is dead. See plane.Takeover.
+func (n *MemoryNode) TakeOver(ctx context.Context, token string, claim plane.Claim) (plane.Row, error) {
+	return through(ctx, n, func(ctx context.Context) (plane.Row, error) { return n.Memory.TakeOver(ctx, token, claim) })
 }
 
 // Cancel sets the cancel flag. See store.Store.
@@ -93,26 +98,23 @@ func (n *MemoryNode) take(node string) error {
 	return nil
 }
 
-// Interrupt seals what earlier runs of a node left, and ends their leases. See
-// store.Store.
-func (n *MemoryNode) Interrupt(ctx context.Context, node, incarnation string) (count int, err error) {
-	all, but, err := rows.Orphans(node, incarnation)
-	if err != nil {
-		return 0, err
+// Supersede ends the leases of a node's earlier runs. See store.Named.
+func (n *MemoryNode) Supersede(ctx context.Context, node, incarnation string) error {
+	if err := rows.CheckRun(node, incarnation); err != nil {
+		return err
 	}
-	err = n.locked(ctx, func() error {
+	return n.locked(ctx, func() error {
 		if err := n.take(node); err != nil {
 			return err
 		}
-		for run := range n.db.leases {
-			if run.Name == node && run.Incarnation != incarnation {
-				delete(n.db.leases, run)
+		now := time.Now()
+		for run, l := range n.db.leases {
+			if run.Name == node && run.Incarnation != incarnation && l.Expires.After(now) {
+				l.Expires = now
 			}
 		}
-		count = n.interrupt(all, but)
 		return nil
 	})
-	return count, err
 }
 
 // Renew makes a node's lease last ttl from now on. See store.Shared.

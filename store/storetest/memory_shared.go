@@ -43,7 +43,7 @@ func NewSharedMemory(watch func(Change)) *SharedMemory {
 		leases: make(map[store.Node]*Lease), addrs: make(map[store.Node]store.Node), names: make(map[string]*MemoryNode),
 		heard: make(map[*memoryListener]struct{}),
 	}
-	d.rows.Watch = d.changed
+	d.rows.Watch, d.rows.lasts = d.changed, d.lasts
 	return d
 }
 
@@ -167,14 +167,22 @@ func (d *SharedMemory) orphaned(r *Row, since time.Time) bool {
 	if r.Status != plane.StatusStreaming {
 		return false
 	}
-	var run store.Node
-	if parts := strings.SplitN(r.Token, "/", 3); len(parts) == 3 {
-		run = store.Node{Name: parts[0], Incarnation: parts[1]}
-	}
-	if l := d.leases[run]; l != nil {
+	if l := d.leaseOf(r.Token); l != nil {
 		return l.Expires.Before(since)
 	}
 	return r.Updated.Before(since)
+}
+
+// leaseOf is that of a token's owner, nil if it has none. rows.mu is held.
+func (d *SharedMemory) leaseOf(token string) *Lease {
+	name, incarnation, _ := strings.Cut(plane.NodeOf(token), "/")
+	return d.leases[store.Node{Name: name, Incarnation: incarnation}]
+}
+
+// lasts reports whether the lease of a token's owner does. rows.mu is held.
+func (d *SharedMemory) lasts(token string) bool {
+	l := d.leaseOf(token)
+	return l != nil && l.Expires.After(time.Now())
 }
 
 // sweep is Sweep under the lock.

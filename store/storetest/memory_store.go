@@ -107,18 +107,6 @@ func (m *Memory) List(ctx context.Context, q store.Query) ([]store.Stream, error
 	})
 }
 
-// Interrupt seals what earlier runs of a node left. See store.Store.
-func (m *Memory) Interrupt(ctx context.Context, node, incarnation string) (int, error) {
-	call := Call{Kind: "interrupt"}
-	return answer(m, call, func() (int, error) {
-		all, but, err := rows.Orphans(node, incarnation)
-		if err != nil {
-			return 0, err
-		}
-		return write(ctx, m, call, func() (int, error) { return m.interrupt(all, but), nil })
-	})
-}
-
 // Ping is a read of nothing.
 func (m *Memory) Ping(ctx context.Context) error {
 	return m.underWay.Do(func() error {

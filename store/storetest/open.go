@@ -31,14 +31,15 @@ func testOpen(t *testing.T, open func(testing.TB) backed) {
 				t.Fatal(err)
 			}
 			want := s.row(plane.Row{Status: plane.StatusStreaming, Token: node + "/1", Epoch: 1})
-			equal(t, row, want)
 			equal(t, must(s.Read(bounded(t), "s"))(t), want)
+			want.Producer = "app"
+			equal(t, row, want)
 		},
 		"of a row that an application made": func(t *testing.T, s backed) {
 			s.Edit("s", func(r *Row) { r.Meta, r.Producer = []byte("[1]"), "app" })
 			row := must(s.Open(bounded(t), plane.Claim{ID: "s", Node: node}))(t)
-			equal(t, row, s.row(plane.Row{Status: plane.StatusStreaming, Token: node + "/1", Epoch: 1}))
 			stream, want := must(s.Get(bounded(t), "s"))(t), s.stream(store.Stream{Producer: "app", Meta: []byte("[1]")})
+			equal(t, row, s.row(plane.Row{Status: plane.StatusStreaming, Token: node + "/1", Epoch: 1, Producer: want.Producer}))
 			equal(t, stream.Producer, want.Producer)
 			equal(t, stream.Meta, want.Meta)
 		},
@@ -52,6 +53,8 @@ func testOpen(t *testing.T, open func(testing.TB) backed) {
 				return
 			}
 			equal(t, must(again, err)(t), first)
+			claim := plane.Claim{ID: "of a producer", Node: node, Producer: "app"}
+			equal(t, must(s.Open(bounded(t), claim))(t), must(s.Open(bounded(t), claim))(t))
 		},
 		"of a row cancelled before it began keeps the flag": func(t *testing.T, s backed) {
 			s.Edit("s", func(r *Row) { r.Cancel = true })

@@ -61,6 +61,7 @@ func testSeal(t *testing.T, open func(testing.TB) backed) {
 				t.Errorf("its error is %q", end.Error)
 			}
 		},
+		"replaces the meta": sealMeta,
 		"never makes the text shorter": func(t *testing.T, s backed) {
 			row := appended(t, s, "s", opened(t, s, "s"), "abc")
 			for _, seal := range []plane.Seal{{Seq: 2, Text: "ab"}, {From: 2, Base: 2, Seq: 2}, {}} {
@@ -69,6 +70,42 @@ func testSeal(t *testing.T, open func(testing.TB) backed) {
 			}
 		},
 	})
+}
+
+func sealMeta(t *testing.T, s backed) {
+	const claimed, ended = `{"a": "claimed"}`, `{"a":  "ended \u0000", "b": 1, "b": 2}`
+	texts := map[string]plane.Seal{
+		"at once": {Seq: 3, Text: "abc"}, "of chunks": {From: 2, Seq: 3, Text: "abc"}, "above a base": {From: 2, Base: 1, Seq: 3, Text: "bc"},
+		"over a hole": {From: 2, Base: 1, Seq: 3, Text: "bc"},
+	}
+	for how, seal := range texts {
+		for meta, want := range map[string]string{ended: ended, "": claimed} {
+			id := how + meta
+			row := must(s.Open(bounded(t), plane.Claim{ID: id, Node: node, Meta: []byte(claimed)}))(t)
+			if seal.From > 0 {
+				row = appended(t, s, id, appended(t, s, id, row, "a"), "b")
+			}
+			if how == "over a hole" {
+				s.Edit(id, func(r *Row) { r.Chunks = r.Chunks[1:] })
+			}
+			seal.ID, seal.Token, seal.Status, seal.Meta = id, row.Token, plane.StatusComplete, nil
+			if meta != "" {
+				seal.Meta = []byte(meta)
+			}
+			foreign := seal
+			foreign.Token, foreign.Meta = "n9/boot1/1", []byte("[]")
+			if !s.lacks.Tokens {
+				sealed(t, s, foreign)
+			}
+			if end := sealed(t, s, seal); !end.Status.Ended() {
+				t.Errorf("%s: %+v", id, end)
+			}
+			seal.Meta = []byte("[]")
+			sealed(t, s, seal) // a repeat changes nothing
+			got := must(s.Get(bounded(t), id))(t).Meta
+			equal(t, string(got), string(s.stream(store.Stream{Meta: []byte(want)}).Meta))
+		}
+	}
 }
 
 // testIdleSeal is of seals that change nothing.
@@ -167,6 +204,19 @@ func testEnding(t *testing.T, open func(testing.TB) backed) {
 			equal(t, must(s.Get(bounded(t), "s"))(t).HasError, want.HasError)
 			equal(t, must(s.Text(bounded(t), "s", 0, 0))(t).HasError, want.HasError)
 		})
+	}
+}
+
+// isCut checks a row, 6 units long, whose text has a hole from 2 on, when its
+// stream has ended: there, with what lies beyond as it was.
+func isCut(t *testing.T, s backed, r Row) {
+	t.Helper()
+	equal(t, r.Status, plane.StatusInterrupted)
+	equal(t, r.Body, "ab")
+	equal(t, r.Seq, 2)
+	equal(t, r.Chunks, []plane.Chunk{{Seq: 6, Text: "ef"}})
+	if !s.lacks.Error && !strings.Contains(r.Error, "deleted by others") {
+		t.Errorf("its error is %q", r.Error)
 	}
 }
 

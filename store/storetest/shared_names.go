@@ -50,22 +50,31 @@ func wantInUse(t *testing.T, err error) {
 	}
 }
 
+// supersede takes a name as a node's new run does.
+func supersede(t *testing.T, s SharedStore, node, incarnation string) {
+	t.Helper()
+	if err := s.Supersede(bounded(t), node, incarnation); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func nameInUse(t *testing.T, db Database) {
 	first, second := db.Open(t), db.Open(t)
-	equal(t, must(first.Interrupt(bounded(t), "n1", "boot1"))(t), 0)
-	row := written(t, first, "n1", "s", "abc")
-	for range 2 {
-		count, err := second.Interrupt(bounded(t), "n1", "boot2")
-		wantInUse(t, err)
-		equal(t, count, 0)
+	supersede(t, first, "n1", "boot1")
+	if err := first.Renew(bounded(t), runOf("n1"), time.Hour); err != nil {
+		t.Fatal(err)
 	}
-	equal(t, must(first.Read(bounded(t), "s"))(t), row)
-	equal(t, must(first.Interrupt(bounded(t), "n1", "boot1"))(t), 0)
-	equal(t, must(second.Interrupt(bounded(t), "n2", "boot1"))(t), 0)
+	for range 2 {
+		wantInUse(t, second.Supersede(bounded(t), "n1", "boot2"))
+		equal(t, must(second.Nodes(bounded(t)))(t), []store.Node{runOf("n1")})
+	}
+	supersede(t, first, "n1", "boot1")
+	supersede(t, second, "n2", "boot1")
 	if err := first.Close(bounded(t)); err != nil {
 		t.Fatal(err)
 	}
-	equal(t, must(second.Interrupt(bounded(t), "n1", "boot2"))(t), 1)
+	supersede(t, second, "n1", "boot2")
+	equal(t, len(must(second.Nodes(bounded(t)))(t)), 0)
 }
 
 func nameLost(t *testing.T, db Database) {
@@ -88,7 +97,7 @@ func nameOfAnother(t *testing.T, db Database) {
 		t.Fatal(err)
 	}
 	db.EndNames()
-	must(second.Interrupt(bounded(t), "n1", "boot2"))(t)
+	supersede(t, second, "n1", "boot2")
 	for range 2 {
 		wantInUse(t, first.Renew(bounded(t), runOf("n1"), time.Hour))
 	}
@@ -101,29 +110,47 @@ func nameOfAnother(t *testing.T, db Database) {
 
 func nameInVain(t *testing.T, db Database) {
 	first, second := db.Open(t), db.Open(t)
-	must(first.Interrupt(bounded(t), "n1", "boot1"))(t)
+	supersede(t, first, "n1", "boot1")
 	ended, end := context.WithCancel(t.Context())
 	end()
 	for range 10 {
-		for _, s := range []store.Store{first, second} {
-			if _, err := s.Interrupt(ended, "n1", "boot1"); !errors.Is(err, context.Canceled) {
+		for _, s := range []SharedStore{first, second} {
+			if err := s.Supersede(ended, "n1", "boot1"); !errors.Is(err, context.Canceled) {
 				t.Errorf("got %v", err)
 			}
 		}
 	}
-	must(first.Interrupt(bounded(t), "n1", "boot1"))(t)
-	_, err := second.Interrupt(bounded(t), "n1", "boot2")
-	wantInUse(t, err)
+	supersede(t, first, "n1", "boot1")
+	wantInUse(t, second.Supersede(bounded(t), "n1", "boot2"))
 }
 
+// The leases of earlier runs are over from then on, and no other: of names that only
+// look like it, and of those that were over before.
 func nameSupersedes(t *testing.T, db Database) {
 	s := db.Open(t)
 	now := store.Node{Name: "n1", Incarnation: "boot2"}
-	for _, n := range []store.Node{runOf("n1"), now, runOf("n2")} {
+	others := []store.Node{now, {Name: "n1%", Incarnation: "boot1"}, runOf("n11"), runOf("n2"), runOf("n_")}
+	for _, n := range append(others, runOf("n1"), store.Node{Name: "n1", Incarnation: "boot22"}) {
 		if err := s.Renew(bounded(t), n, time.Hour); err != nil {
 			t.Fatal(err)
 		}
 	}
-	must(s.Interrupt(bounded(t), "n1", "boot2"))(t)
-	equal(t, must(s.Nodes(bounded(t)))(t), []store.Node{now, runOf("n2")})
+	long := time.Now().Add(-time.Hour).Truncate(time.Second)
+	db.EditLease(store.Node{Name: "n1", Incarnation: "boot0"}, func(l *Lease) { l.Expires = long })
+	for range 2 {
+		supersede(t, s, "n1", "boot2")
+		equal(t, must(s.Nodes(bounded(t)))(t), others)
+	}
+	for _, l := range db.Leases() {
+		if over := time.Since(l.Expires); l.Incarnation == "boot0" && !l.Expires.Equal(long) || l.Incarnation == "boot22" && over > time.Minute {
+			t.Errorf("that of %s is over for %v", l.Incarnation, over)
+		}
+	}
+	for _, name := range []string{"", "a/b"} {
+		for _, run := range []store.Node{{Name: name, Incarnation: "boot"}, {Name: "n1", Incarnation: name}} {
+			if err := s.Supersede(bounded(t), run.Name, run.Incarnation); err == nil {
+				t.Errorf("%+v: no error", run)
+			}
+		}
+	}
 }

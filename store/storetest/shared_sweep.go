@@ -152,6 +152,24 @@ func sweepAndSeal(t *testing.T, db Database) {
 	equal(t, interrupted, count)
 }
 
+// The grace is counted from the end of the lease, as a restart makes it, and not from
+// the last change of a row.
+func sweepSuperseded(t *testing.T, db Database) {
+	s := db.Open(t)
+	row := written(t, s, "n1", "s", "abc")
+	aged(db, "s")
+	if err := s.Renew(bounded(t), runOf("n1"), time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	supersede(t, s, "n1", "boot2")
+	swept(t, db, s, 0)
+	equal(t, must(s.Read(bounded(t), "s"))(t), row)
+	over(db, runOf("n1"))
+	supersede(t, s, "n1", "boot3") // which makes it no shorter
+	swept(t, db, s, 1)
+	wantStream(t, s, "s", plane.StatusInterrupted, "abc")
+}
+
 func deleteOld(t *testing.T, db Database) {
 	s := db.Open(t)
 	row := func(id string, status plane.Status, age time.Duration) {

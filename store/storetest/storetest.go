@@ -32,8 +32,8 @@ func run(t *testing.T, lacks Lacks, open func(testing.TB) store.Store) {
 	}{
 		{"open", testOpen}, {"append", testAppend}, {"append changes nothing", testIdleAppend},
 		{"seal", testSeal}, {"seal changes nothing", testIdleSeal}, {"ending", testEnding}, {"cancel", testCancel},
-		{"text", testText}, {"snapshot", testSnapshot}, {"list", testList}, {"row", testRow}, {"interrupt", testInterrupt},
-		{"handover", testHandover}, {"close", testClose},
+		{"text", testText}, {"snapshot", testSnapshot}, {"list", testList}, {"row", testRow}, {"handover", testHandover},
+		{"takeover", testTakeover}, {"close", testClose},
 	} {
 		t.Run(part.name, func(t *testing.T) {
 			part.run(t, func(tb testing.TB) backed {

@@ -25,11 +25,11 @@ func (l locking) check(id string) error {
 	return nil
 }
 
-func (l locking) Disown(ctx context.Context, id, token string) (plane.Row, error) {
+func (l locking) Disown(ctx context.Context, id, token string, session int64) (plane.Row, error) {
 	if err := l.check(id); err != nil {
 		return plane.Row{}, err
 	}
-	return l.MemoryNode.Disown(ctx, id, token)
+	return l.MemoryNode.Disown(ctx, id, token, session)
 }
 
 func (l locking) Seal(ctx context.Context, seal plane.Seal) (plane.Row, error) {

@@ -26,7 +26,7 @@ const (
 	releaseSQL = `DELETE FROM rillkeep.nodes WHERE name = $1 AND incarnation = $2`
 
 	// supersedeSQL ends the leases of the other runs of a node.
-	supersedeSQL = `DELETE FROM rillkeep.nodes WHERE name = $1 AND incarnation <> $2`
+	supersedeSQL = `UPDATE rillkeep.nodes SET expires_at = now() WHERE name = $1 AND incarnation <> $2 AND expires_at > now()`
 
 	nodesSQL = `
 		SELECT name, incarnation, http_addr, gossip_addr FROM rillkeep.nodes
@@ -104,8 +104,10 @@ func (l *Leases) Nodes(ctx context.Context) ([]store.Node, error) {
 // Supersede ends the leases of a node's other runs, which are gone: who calls it
 // has the node's name.
 func (l *Leases) Supersede(ctx context.Context, node, incarnation string) error {
-	_, err := l.pool.Exec(ctx, l.named.Replace(supersedeSQL), node, incarnation)
-	return err
+	if _, err := l.pool.Exec(ctx, l.named.Replace(supersedeSQL), node, incarnation); err != nil {
+		return Failed(ctx, err, "end the leases of earlier runs of %q", node)
+	}
+	return nil
 }
 
 // Prune forgets leases that have been over for long, and for longer than grace.

@@ -35,10 +35,6 @@ type SealSQL struct {
 	// interrupted, with CutArgs's text and error; chunks from beyond stay. It
 	// answers rows.Columns.
 	Cut string
-
-	// Orphans answers a page of ids and tokens: $1 ids after, $2 and $3 as
-	// rows.Orphans gives them.
-	Orphans string
 }
 
 // Sealer seals a store's streams.
@@ -54,7 +50,7 @@ type Sealer struct {
 	// is the rest; marks answers its Marks.
 	FoldArgs func(seal plane.Seal, tail string, held int64, marks func() []int64) []any
 
-	CutArgs func(id string, text string, end int64, why string) []any
+	CutArgs func(seal plane.Seal, text string, end int64, why string) []any
 }
 
 // Seal writes the end of a stream, whose text spans its offsets. See plane.Store.
@@ -148,7 +144,7 @@ func (s *Sealer) extend(ctx context.Context, tx pgx.Tx, seal plane.Seal, row pla
 	case err != nil:
 		return row, err
 	case hole != nil:
-		return s.cut(ctx, tx, seal.ID, row, below, end, hole)
+		return s.cut(ctx, tx, seal, row, below, end, hole)
 	}
 	err = rows.Scan(tx.QueryRow(ctx, s.SQL.Seal, s.SealArgs(seal, below+seal.Text)...), &row, new(bool))
 	return row, err
@@ -175,8 +171,8 @@ func (s *Sealer) measure(ctx context.Context, tx pgx.Tx, id string) (held *rows.
 }
 
 // cut ends a stream, whose row tx holds, where its text has a hole.
-func (s *Sealer) cut(ctx context.Context, tx pgx.Tx, id string, row plane.Row, text string, end int64, hole *plane.HoleError) (plane.Row, error) {
-	args := s.CutArgs(id, text, end, rows.Missing(hole, row.Seq))
+func (s *Sealer) cut(ctx context.Context, tx pgx.Tx, seal plane.Seal, row plane.Row, text string, end int64, hole *plane.HoleError) (plane.Row, error) {
+	args := s.CutArgs(seal, text, end, rows.Missing(hole, row.Seq))
 	err := rows.Scan(tx.QueryRow(ctx, s.SQL.Cut, args...), &row, nil)
 	return row, err
 }

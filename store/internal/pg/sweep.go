@@ -40,7 +40,7 @@ type Sweeper struct {
 	SQL    SweepSQL
 
 	Args    func(id, text string) []any // of SQL.Seal
-	CutArgs func(id, text string, end int64, why string) []any
+	CutArgs func(seal plane.Seal, text string, end int64, why string) []any
 }
 
 // What bounds one transaction of a sweep, and a sweep of rows that can't be sealed.
@@ -161,7 +161,7 @@ func (s *Sweeper) folded(ctx context.Context, tx pgx.Tx, ids []string, seqs map[
 	_, err = pgx.ForEachRow(found, []any{&id, &body, &ends, &texts}, func() error {
 		text, end, hole := rows.Whole(rows.Pieces(0, body, ends, texts), seqs[id])
 		if hole != nil {
-			writes.Queue(s.SQL.Cut, s.CutArgs(id, text, end, rows.Missing(hole, seqs[id]))...)
+			writes.Queue(s.SQL.Cut, s.CutArgs(plane.Seal{ID: id}, text, end, rows.Missing(hole, seqs[id]))...)
 			return nil
 		}
 		writes.Queue(s.SQL.Seal, s.Args(id, text)...)

@@ -2,27 +2,24 @@ package rows
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 
 	"rillkeep.dev/rillkeep/plane"
 )
 
-// Token is the owner token of a claim: node/incarnation/epoch, of a node that
-// is named node/incarnation.
-func Token(node string, epoch int64) string {
-	return node + "/" + strconv.FormatInt(epoch, 10)
+// owns reports whether a row is node's (node/incarnation), in whatever epoch.
+func owns(node string, row plane.Row) bool {
+	return row.Status == plane.StatusStreaming && row.Token == plane.MakeToken(node, row.Epoch, row.Origins())
 }
 
-// Orphans gives the beginnings of owner tokens by which Interrupt picks rows:
-// those that begin with all, unless they begin with but.
-func Orphans(node, incarnation string) (all, but string, err error) {
+// CheckRun reports what is no name of a node or an incarnation.
+func CheckRun(node, incarnation string) error {
 	for _, name := range []string{node, incarnation} {
 		if name == "" || strings.Contains(name, "/") {
-			return "", "", fmt.Errorf("interrupt: %q is no name of a node or an incarnation", name)
+			return fmt.Errorf("%q is no name of a node or an incarnation", name)
 		}
 	}
-	return node + "/", node + "/" + incarnation + "/", nil
+	return nil
 }
 
 // Found is a row as an open finds it.
@@ -40,7 +37,7 @@ func Judge(node string, row Found) (own bool, err error) {
 	switch {
 	case row.NullSeq:
 		return false, plane.ErrNullLength
-	case streaming && row.Token != Token(node, row.Epoch):
+	case streaming && !owns(node, row.Row):
 		return false, fmt.Errorf("%w: %q", plane.ErrHeld, row.Token)
 	case row.Seq != 0:
 		return false, fmt.Errorf("%w: its length is %d", plane.ErrExists, row.Seq)

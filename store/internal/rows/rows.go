@@ -5,6 +5,7 @@ package rows
 
 import (
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -14,6 +15,9 @@ import (
 const (
 	// Columns are a plane.Row, as Scan reads it.
 	Columns = `seq, status, cancel, coalesce(host, ''), epoch, coalesce(error, '')`
+
+	// Claimed are Columns and the producer.
+	Claimed = Columns + `, coalesce(producer, '')`
 
 	// StreamColumns are a store.Stream. Scan reads those of its Row.
 	StreamColumns = `id, ` + Columns + `, error IS NOT NULL, coalesce(producer, ''), meta, created_at, updated_at, ended_at`
@@ -44,4 +48,12 @@ func CheckLength(from, seq int64, text string) error {
 		return fmt.Errorf("text of %d units does not span %d to %d", n, from, seq)
 	}
 	return nil
+}
+
+// Meta is what is stored for an application's meta: NULL for none.
+func Meta(meta json.RawMessage) *string {
+	if meta == nil {
+		return nil
+	}
+	return new(string(meta))
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"rillkeep.dev/rillkeep/plane"
+	"rillkeep.dev/rillkeep/store"
 	"rillkeep.dev/rillkeep/store/internal/pg"
 	"rillkeep.dev/rillkeep/store/internal/rows"
 )
@@ -19,6 +20,7 @@ func (s *Store) Open(ctx context.Context, claim plane.Claim) (plane.Row, error) 
 	if err != nil {
 		return plane.Row{}, pg.Failed(ctx, err, "open %q", claim.ID)
 	}
+	row.Producer = store.Sound(claim.Producer) // the tables have none
 	return row, nil
 }
 
@@ -49,7 +51,7 @@ func (s *Store) open(ctx context.Context, claim plane.Claim) (plane.Row, error) 
 	}
 	asked := now
 	if mine != "" { // known by other means than the token
-		asked.Token, asked.Epoch = rows.Token(mine, now.Epoch), now.Epoch
+		asked.Token, asked.Epoch = plane.MakeToken(mine, now.Epoch, nil), now.Epoch
 	}
 	own, err := judge(claim.Node, asked)
 	if s.has.Host == "" && errors.Is(err, plane.ErrHeld) {
@@ -176,7 +178,7 @@ func (s *Store) read(ctx context.Context, id string) (plane.Row, error) {
 	case errors.Is(err, plane.ErrNotFound):
 		s.settle(id)
 	case mine != "": // so that who asked for it can give it back
-		now.Token = rows.Token(mine, now.Epoch)
+		now.Token = plane.MakeToken(mine, now.Epoch, nil)
 	}
 	return now.Row, err
 }

@@ -211,13 +211,13 @@ func TestOfManyOpensAtOnceOneWins(t *testing.T) {
 func TestANodesNameIsItsOwnPerTable(t *testing.T) {
 	s, app := full.open(t)
 	other := open(t, app.url, full.tables)
-	if _, err := s.Interrupt(t.Context(), "n1", "boot1"); err != nil {
+	if err := s.Supersede(t.Context(), "n1", "boot1"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := other.Interrupt(t.Context(), "n1", "boot2"); !errors.Is(err, store.ErrNameInUse) {
+	if err := other.Supersede(t.Context(), "n1", "boot2"); !errors.Is(err, store.ErrNameInUse) {
 		t.Errorf("got %v", err)
 	}
-	if _, err := other.Interrupt(t.Context(), "n2", "boot1"); err != nil {
+	if err := other.Supersede(t.Context(), "n2", "boot1"); err != nil {
 		t.Errorf("by another name: %v", err)
 	}
 }

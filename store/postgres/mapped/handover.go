@@ -10,11 +10,12 @@ import (
 
 // The SQL of handing over, as that in sql.go.
 const (
-	// disownSQL: $1 id, $2 token. The mark is rows.Mark's, of the database's clock.
+	// disownSQL: $1 id, $2 token, $3 session. The mark is rows.Mark's, of the
+	// database's clock.
 	disownSQL = `
 		WITH found AS (
 			SELECT {row}, {owned} AND m.{host} NOT LIKE '/%' AND m.{status} = 'streaming' AS fits,
-				'/' || (extract(epoch FROM clock_timestamp()) * 1000000)::bigint || '/' || {epoch} AS mark
+				'/' || (extract(epoch FROM clock_timestamp()) * 1000000)::bigint || '.' || $3::bigint || '/' || {epoch} || {origins} AS mark
 			FROM {messages} m WHERE m.{id} = {key} FOR NO KEY UPDATE NOWAIT
 		), u AS (
 			UPDATE {messages} m SET {host} = (SELECT mark FROM found) WHERE m.{id} = {key} AND (SELECT fits FROM found)
@@ -26,7 +27,8 @@ const (
 	// adopted, and the row.
 	adoptSQL = `
 		WITH found AS (
-			SELECT {row}, {owned} AND m.{host} LIKE '/%' AND m.{status} = 'streaming' AS fits, $3::text || '/' || {epoch} AS adopter
+			SELECT {row}, {owned} AND m.{host} LIKE '/%' AND m.{status} = 'streaming' AS fits,
+				$3::text || '/' || {epoch} || {origins} AS adopter
 			FROM {messages} m WHERE m.{id} = {key} FOR NO KEY UPDATE NOWAIT
 		), u AS (
 			UPDATE {messages} m SET {host} = (SELECT adopter FROM found) WHERE m.{id} = {key} AND (SELECT fits FROM found)
@@ -41,7 +43,7 @@ const (
 	disownedSQL = `
 		SELECT m.{id}::text, coalesce(m.{seq}, 0)::bigint
 		FROM {messages} m
-		WHERE m.{status} = 'streaming' AND CASE WHEN {owner} ~ '^/[0-9]{1,18}/[0-9]{1,18}$' THEN split_part({owner}, '/', 2)::bigint END
+		WHERE m.{status} = 'streaming' AND substring({owner} FROM '^/([0-9]{1,18})(?:[.][0-9]+)?/[0-9]{1,18}(?:/|$)')::bigint
 				< extract(epoch FROM now() - $1::interval) * 1000000
 			AND ` + pg.SteadySQL + ` AND m.{id}::text <> ALL ($3::text[])
 		LIMIT $2 FOR NO KEY UPDATE OF m SKIP LOCKED`
@@ -49,11 +51,11 @@ const (
 
 // Disown gives up a stream for another node to adopt. See plane.Handover.
 // errors.ErrUnsupported without a host column.
-func (s *Store) Disown(ctx context.Context, id, token string) (plane.Row, error) {
+func (s *Store) Disown(ctx context.Context, id, token string, session int64) (plane.Row, error) {
 	if s.has.Host == "" {
 		return plane.Row{}, pg.Failed(ctx, errNoHost, "disown %q", id)
 	}
-	row, err := pg.Patiently(ctx, func() (plane.Row, error) { return s.row(ctx, s.stmt.disown, id, token) })
+	row, err := pg.Patiently(ctx, func() (plane.Row, error) { return s.row(ctx, s.stmt.disown, id, token, session) })
 	if err != nil {
 		return plane.Row{}, pg.Failed(ctx, err, "disown %q", id)
 	}

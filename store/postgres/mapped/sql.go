@@ -169,13 +169,6 @@ const (
 		UPDATE {messages} m SET {body} = $2::text, {seq} = $3::bigint, {status} = 'interrupted'{ending of a cut}
 		WHERE m.{id} = {key} RETURNING {row}`
 
-	// orphansSQL: $1 ids after, "" for all; $2 and $3 as rows.Orphans gives them.
-	orphansSQL = `
-		SELECT m.{id}::text, m.{host} FROM {messages} m
-		WHERE m.{status} = 'streaming' AND ($1::text = '' OR m.{id} > {key or none})
-			AND starts_with(m.{host}, $2::text) AND NOT starts_with(m.{host}, $3::text)
-		ORDER BY m.{id} LIMIT 100`
-
 	// cancelledSQL: $1 beginning of the token.
 	cancelledSQL = `
 		SELECT m.{id}::text FROM {messages} m
@@ -192,13 +185,13 @@ const (
 	listSQL = `SELECT m.{id}::text, {row}, {has error} FROM {messages} m WHERE m.{id} IS NOT NULL`
 )
 
-// statements are the SQL of one pair of tables. cancel, cancelled, orphans,
-// unknown, disown, adopt and sweep are only for those with the columns.
+// statements are the SQL of one pair of tables. cancel, cancelled, unknown, disown,
+// adopt, takeOver and sweep are only for those with the columns.
 type statements struct {
-	unknown, cancelled, streaming, disown, adopt, disowned string
-	sweep                                                  pg.SweepSQL
+	unknown, cancelled, streaming, disown, adopt, disowned, takeOver string
+	sweep                                                            pg.SweepSQL
 
-	open, found, append, appendAll, cancel, lock, seal, fold, chunks, pieces, page, cut, orphans, read, readAll, get, list string
+	open, found, append, appendAll, cancel, lock, seal, fold, chunks, pieces, page, cut, read, readAll, get, list string
 }
 
 // statements writes the SQL.
@@ -207,11 +200,11 @@ func (l *layout) statements() statements {
 	put := func(sql string) string { return names.Replace(parts.Replace(sql)) }
 	return statements{
 		unknown: put(unknownSQL), cancelled: put(cancelledSQL), streaming: put(streamingSQL),
-		disown: put(disownSQL), adopt: put(adoptSQL), disowned: put(disownedSQL),
+		disown: put(disownSQL), adopt: put(adoptSQL), disowned: put(disownedSQL), takeOver: put(takeOverSQL),
 		sweep: pg.SweepSQL{Orphans: put(orphanedSQL), Texts: put(textsSQL), Seal: put(interruptedSQL), Cut: put(cutSQL)},
 		open:  put(openSQL), found: put(foundSQL), append: put(appendSQL), appendAll: put(appendAllSQL), cancel: put(cancelSQL),
 		lock: put(lockSQL), seal: put(sealSQL), fold: put(foldSQL), chunks: put(chunksSQL), pieces: put(piecesSQL), page: put(pageSQL),
-		cut: put(cutSQL), orphans: put(orphansSQL), read: put(readSQL), readAll: put(readAllSQL), get: put(getSQL), list: put(listSQL),
+		cut: put(cutSQL), read: put(readSQL), readAll: put(readAllSQL), get: put(getSQL), list: put(listSQL),
 	}
 }
 
@@ -227,14 +220,14 @@ func (l *layout) parts() *strings.Replacer {
 	host, cancel, message := l.names.Host != "", l.names.Cancel != "", l.names.Error != ""
 	cancelled := one(cancel, "coalesce(m.{cancel}, false)", "false")
 	token := one(host, "coalesce(m.{host}, '')", "''")
-	// The epoch is what an owner token ends in. Without one the only one is the first.
-	epoch := one(host, "coalesce(substring(m.{host} FROM '/([0-9]{1,18})$')::bigint, 0)", "1::bigint")
+	// The epoch is the third part of an owner token. Without one the only one is the first.
+	epoch := one(host, "coalesce(substring(m.{host} FROM '^[^/]*/[^/]*/([0-9]{1,18})(?:/|$)')::bigint, 0)", "1::bigint")
 	text := one(message, "coalesce(m.{error}, '')", "''")
 	row := strings.NewReplacer("{cancelled}", cancelled, "{token}", token, "{epoch}", epoch, "{message of error}", text).Replace(rowSQL)
 	claim := one(host, ", {host} = $2::text || '/' || ("+epoch+" + 1)", "") +
 		one(cancel, ", {cancel} = "+cancelled+" AND "+notEndedSQL, "") + one(message, ", {error} = NULL", "")
 	return strings.NewReplacer(
-		"{row}", row, "{epoch}", epoch, "{vacant}", vacantSQL, "{not ended}", notEndedSQL, "{cancelled}", cancelled, "{claim}", claim,
+		"{row}", row, "{epoch}", epoch, "{origins}", "coalesce(substring(m.{host} FROM '^[^/]*/[^/]*/[^/]*(/.*)'), '')", "{vacant}", vacantSQL, "{not ended}", notEndedSQL, "{cancelled}", cancelled, "{claim}", claim,
 		"{ending}", one(message, ", {error} = $7::text", ""), "{ending of a fold}", one(message, ", {error} = $8::text", ""),
 		"{ending of a cut}", one(message, ", {error} = $4::text", ""),
 		"{has error}", one(message, "m.{error} IS NOT NULL", "false"),
@@ -279,7 +272,7 @@ func (l *layout) columnNames() *strings.Replacer {
 		status = "::" + c.TypeName
 	}
 	return strings.NewReplacer(append(pairs,
-		"{key}", "$1::text"+key, "{key or none}", "nullif($1::text, '')"+key, "{key of s}", "s.id"+key, "{keys}", "$1::text[]"+array(key),
+		"{key}", "$1::text"+key, "{key of s}", "s.id"+key, "{keys}", "$1::text[]"+array(key),
 		"{chunk's key}", "$1::text"+stream, "{chunk's key of s}", "s.id"+stream, "{as status}", status,
 	)...)
 }

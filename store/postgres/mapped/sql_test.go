@@ -53,10 +53,10 @@ func TestAKeyMayBeAUUID(t *testing.T) {
 					t.Errorf("%+v: %q", c.q, got)
 				}
 			}
-			if n, err := s.Interrupt(t.Context(), "n1", "boot2"); err != nil || n != 1 {
-				t.Errorf("interrupt: %d, %v", n, err)
+			if row, err := s.TakeOver(t.Context(), row.Token, plane.Claim{ID: b, Node: "n2/boot1"}); err != nil || row.Token != "n2/boot1/2/4" {
+				t.Errorf("take over: %+v, %v", row, err)
 			}
-			if stream, err := s.Get(t.Context(), b); err != nil || stream.ID != b || stream.Status != plane.StatusInterrupted || stream.Seq != 4 {
+			if stream, err := s.Get(t.Context(), b); err != nil || stream.ID != b || stream.Epoch != 2 || stream.Seq != 4 {
 				t.Errorf("get: %+v, %v", stream, err)
 			}
 		})

@@ -14,7 +14,7 @@ import (
 const (
 	// ownedSQL is whether a row has an owner token, and ownerSQL that, in an order
 	// of bytes: the column's collation may be any.
-	ownedSQL = `m.{status} = 'streaming' AND {owner} ~ '^[^/]+/[^/]+/[0-9]+$'`
+	ownedSQL = `m.{status} = 'streaming' AND {owner} ~ '^[^/]+/[^/]+/[0-9]+(/[0-9,]+)?$'`
 	ownerSQL = `(m.{host}::text COLLATE "C")`
 
 	// unknownSQL writes down that an owner has no lease: it is over from now on.

@@ -37,7 +37,7 @@ func TestWhatATriggerUndoesIsNotSaidToBeDone(t *testing.T) {
 	for name, call := range map[string]func(context.Context) (plane.Row, error){
 		"append": func(ctx context.Context) (plane.Row, error) { return s.Append(ctx, slice) },
 		"cancel": func(ctx context.Context) (plane.Row, error) { return s.Cancel(ctx, "kept") },
-		"disown": func(ctx context.Context) (plane.Row, error) { return s.Disown(ctx, "kept", row.Token) },
+		"disown": func(ctx context.Context) (plane.Row, error) { return s.Disown(ctx, "kept", row.Token, 1) },
 		"seal": func(ctx context.Context) (plane.Row, error) {
 			return s.Seal(ctx, plane.Seal{ID: "kept", Token: row.Token, Status: plane.StatusComplete, From: 3, Seq: 6, Text: "abcdef"})
 		},
@@ -60,12 +60,20 @@ func TestAnAdoptionThatATriggerUndoesIsRefused(t *testing.T) {
 	t.Parallel()
 	s, door, row := undoing(t)
 	door.exec("ALTER TABLE {messages} DISABLE TRIGGER keep")
-	given, err := s.Disown(t.Context(), "kept", row.Token)
+	given, err := s.Disown(t.Context(), "kept", row.Token, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	door.exec("ALTER TABLE {messages} ENABLE TRIGGER keep")
 	if got, err := s.Adopt(t.Context(), "kept", given.Token, "n2/boot1"); !errors.Is(err, plane.ErrLostRace) {
+		t.Errorf("told %+v, %v", got, err)
+	}
+}
+
+func TestATakeoverThatATriggerUndoesIsRefused(t *testing.T) {
+	t.Parallel()
+	s, _, row := undoing(t)
+	if got, err := s.TakeOver(t.Context(), row.Token, plane.Claim{ID: "kept", Node: "n2/boot1"}); !errors.Is(err, plane.ErrLostRace) {
 		t.Errorf("told %+v, %v", got, err)
 	}
 }

@@ -27,8 +27,8 @@ func TestWithoutAHostColumnWhatIsStreamingStaysSoUntilTheApplicationEndsIt(t *te
 		t.Errorf("the operator is told %q, %v", advice, err)
 	}
 	for _, name := range []string{"n1", "n2"} {
-		if n, err := s.Interrupt(t.Context(), name, "boot2"); n != 0 || err != nil {
-			t.Errorf("%d interrupted for %s, %v", n, name, err)
+		if err := s.Supersede(t.Context(), name, "boot2"); err != nil {
+			t.Errorf("%s starts: %v", name, err)
 		}
 		_, err := s.Open(t.Context(), plane.Claim{ID: "s", Node: name + "/boot2"})
 		if !errors.Is(err, plane.ErrHeld) || !strings.Contains(err.Error(), "the application ends it") {

@@ -84,7 +84,7 @@ func (s *Store) sealer() *pg.Sealer {
 		Pool: s.pool, Feed: s.feed,
 		SQL: pg.SealSQL{
 			Lock: s.stmt.lock, Seal: s.stmt.seal, Fold: s.stmt.fold, Read: s.stmt.read,
-			Chunks: s.stmt.chunks, Pieces: s.stmt.pieces, Cut: s.stmt.cut, Orphans: s.stmt.orphans,
+			Chunks: s.stmt.chunks, Pieces: s.stmt.pieces, Cut: s.stmt.cut,
 		},
 		LockArgs: func(seal plane.Seal) []any { return []any{seal.ID, seal.Token, seal.From, seal.Seq} },
 		SealArgs: func(seal plane.Seal, body string) []any { return s.sealArgs(seal, body) },
@@ -95,8 +95,8 @@ func (s *Store) sealer() *pg.Sealer {
 	}
 }
 
-func (s *Store) cutArgs(id, text string, end int64, why string) []any {
-	args := []any{id, text, end}
+func (s *Store) cutArgs(seal plane.Seal, text string, end int64, why string) []any {
+	args := []any{seal.ID, text, end}
 	if s.has.Error != "" {
 		args = append(args, why)
 	}

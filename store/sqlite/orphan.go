@@ -10,26 +10,19 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"rillkeep.dev/rillkeep/plane"
-	"rillkeep.dev/rillkeep/store/internal/rows"
 )
 
 const (
-	// ofNodeSQL: ?1 and ?2 as rows.Orphans gives them.
-	ofNodeSQL = `
-		SELECT id, host FROM streams
-		WHERE status = 'streaming' AND status <> 'complete'
-			AND substr(host, 1, length(?1)) = ?1 AND substr(host, 1, length(?2)) <> ?2
-		ORDER BY id`
-
 	// interruptedSQL: ?1 id, ?2 body, ?3 marks, ?4 now. Of a row that was looked at in
 	// the same transaction.
 	interruptedSQL = `
 		UPDATE streams SET body = ?2, marks = ?3, status = 'interrupted', updated_at = ?4, ended_at = ?4 WHERE id = ?1`
 
 	// cutSQL ends a row where its text has a hole, in the same way: ?1 id, ?2 body,
-	// ?3 marks, ?4 seq, ?5 error, ?6 now.
+	// ?3 marks, ?4 seq, ?5 error, ?6 now, ?7 meta.
 	cutSQL = `
-		UPDATE streams SET body = ?2, marks = ?3, seq = ?4, status = 'interrupted', error = ?5, updated_at = ?6, ended_at = ?6
+		UPDATE streams SET body = ?2, marks = ?3, seq = ?4, status = 'interrupted', error = ?5, updated_at = ?6, ended_at = ?6,
+			meta = coalesce(?7, meta)
 		WHERE id = ?1`
 
 	// cutOffSQL: ?1 id, ?2 where its text has a hole. What lies beyond is left as it is.
@@ -48,38 +41,6 @@ type orphan struct{ id, token string }
 func scanOrphan(from *sql.Rows) (o orphan, err error) {
 	err = from.Scan(&o.id, &o.token)
 	return o, err
-}
-
-// Interrupt seals what earlier runs of a node left streaming. See store.Store.
-func (s *Store) Interrupt(ctx context.Context, node, incarnation string) (count int, err error) {
-	all, but, err := rows.Orphans(node, incarnation)
-	if err != nil {
-		return 0, err
-	}
-	if err := s.TakeName(ctx, node); err != nil {
-		return 0, fmt.Errorf("interrupt: %w", err)
-	}
-	err = s.do(func() error {
-		count, err = s.interrupt(ctx, node, incarnation, all, but)
-		return err
-	})
-	return count, err
-}
-
-func (s *Store) interrupt(ctx context.Context, node, incarnation, all, but string) (int, error) {
-	// The name proves that the runs before are gone.
-	err := s.writer.write(ctx, func(stmt statements) error {
-		_, err := stmt.exec(supersedeSQL, node, incarnation)
-		return err
-	})
-	if err != nil {
-		return 0, fmt.Errorf("interrupt: end the leases of earlier runs: %w", err)
-	}
-	orphans, err := collect(scanOrphan)(s.reads.QueryContext(ctx, ofNodeSQL, all, but))
-	if err != nil {
-		return 0, fmt.Errorf("find rows to interrupt: %w", err)
-	}
-	return s.sealEach(ctx, "interrupt", orphans, statements.interruptOne)
 }
 
 // sealEach seals rows, each as a write of its own, and answers how many it did; the
@@ -130,7 +91,7 @@ func (s statements) interruptOne(o orphan) (done bool, err error) {
 	}
 	body, err := s.whole(o.id, row.Seq)
 	if hole, ok := errors.AsType[*plane.HoleError](err); ok {
-		return true, s.cut(o.id, row, hole)
+		return true, s.cut(plane.Seal{ID: o.id}, row, hole)
 	}
 	if err != nil {
 		return false, err
