@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"time"
 
 	"rillkeep.dev/rillkeep/plane"
@@ -20,6 +21,7 @@ type pushCmd struct {
 	Format   string `help:"What the input is: openai, anthropic, ndjson or text." enum:"openai,anthropic,ndjson,text" default:"text"`
 	Producer string `help:"Who produces, kept with the stream." placeholder:"NAME"`
 	Meta     string `help:"JSON to keep with the stream." placeholder:"JSON"`
+	Rate     int    `help:"Push no more deltas a second; of text, each is a word." placeholder:"N"`
 }
 
 // Help is printed below the flags.
@@ -40,6 +42,9 @@ Examples:
 
 // Validate is called before Run.
 func (p pushCmd) Validate() error {
+	if p.Rate < 0 || p.Rate > 100_000 {
+		return errors.New("--rate is 1 to 100000 deltas a second")
+	}
 	if p.Meta != "" && !json.Valid([]byte(p.Meta)) {
 		return errors.New(`--meta is not JSON, such as '{"chat":17}'`)
 	}
@@ -75,7 +80,7 @@ func (p pushCmd) Run(ctx context.Context, con *console) error {
 	defer context.AfterFunc(told, func() { breakOff(errStopped) })()
 	go func() { <-out.Done(); breakOff(errStopped) }() // done when the stream is sealed, at the latest
 
-	pumped := out.Pump(ctx, upstream.Deltas(ctx, input, upstream.Format(p.Format), upstream.Options{}))
+	pumped := out.Pump(ctx, p.deltas(ctx, input))
 	if failed := out.Err(); failed != nil {
 		pumped = failed
 	}
@@ -97,6 +102,19 @@ func (p pushCmd) Run(ctx context.Context, con *console) error {
 		why = plain(pumped)
 	}
 	return ended(con, sealed.Status, why)
+}
+
+// deltas are what the input says.
+func (p pushCmd) deltas(ctx context.Context, input io.Reader) iter.Seq2[string, error] {
+	format := upstream.Format(p.Format)
+	deltas := upstream.Deltas(ctx, input, format, upstream.Options{})
+	if p.Rate == 0 {
+		return deltas
+	}
+	if format == upstream.Text {
+		deltas = words(deltas)
+	}
+	return paced(ctx, deltas, p.Rate)
 }
 
 // seal ends the stream as the input ended, or answers how another ended it.
