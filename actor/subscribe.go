@@ -129,8 +129,12 @@ func (y *System) Rejoin(access Access) (c *plane.Cursor, later <-chan struct{}) 
 	return l.join(access), nil
 }
 
-// join is a reader's joining of a stream that is hosted here.
+// join is a reader's joining of a stream that is hosted here. Who has seen a later
+// epoch knows better: the stream is another node's by now, and is told so soon.
 func join(s *plane.Stream, access Access) *plane.Cursor {
+	if access.Epoch > s.Epoch() {
+		return plane.Absent()
+	}
 	return s.Join(s.Rewind(access.From, access.Epoch)) // what it has beyond is an earlier epoch's
 }
 

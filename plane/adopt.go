@@ -49,6 +49,7 @@ func Adopt(ctx context.Context, cfg Config, id, node string) (*Stream, error) {
 	if err != nil {
 		return nil, fmt.Errorf("adopt stream: %w", err)
 	}
+	s.by.unnamed = row.Producer == ""
 	return s, nil
 }
 

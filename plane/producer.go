@@ -13,6 +13,8 @@ type producing struct {
 
 	heard int64 // tick of Config.Clock at which it was heard of last
 	holds int32 // producers that are connected
+
+	unnamed bool // the stream was adopted, and its store has no name: it is the next one's
 }
 
 // ProducerEpoch returns that of the current producer. Its session is 0 where the
@@ -27,17 +29,18 @@ func (s *Stream) ProducerEpoch() ProducerEpoch {
 // Resume makes the caller the stream's producer, who goes on where the text that
 // was received ends (State), and fences those before: their pumps, pushes that wait
 // and what they ask for from now on end with ErrSuperseded. It is refused with
-// ErrHeld where the stream was opened under another name than producer, and as a
-// push is.
+// ErrHeld where the stream was opened, or taken over, under another name than
+// producer, and as a push is.
 func (s *Stream) Resume(producer string) (ProducerEpoch, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch err := s.refusal(); {
 	case err != nil:
 		return ProducerEpoch{}, err
-	case producer != s.by.name:
+	case producer != s.by.name && !s.by.unnamed:
 		return ProducerEpoch{}, ErrHeld
 	}
+	s.by.name, s.by.unnamed = producer, false
 	if s.by.session == 0 {
 		s.by.session = time.Now().UnixMicro() // later than any that was counted
 	}

@@ -77,8 +77,9 @@ type Config struct {
 
 	// For tests and simulations: Listener in place of a socket at Listen, and Store in
 	// place of Database and Data. What several nodes share is a Store for each that is a
-	// store.Named and a store.Shared as well. Both are closed with the node. Who can
-	// reach the Listener is for who gives it to decide.
+	// store.Named and a store.Shared as well; in another one nobody ends what an earlier
+	// node left streaming. Both are closed with the node. Who can reach the Listener is
+	// for who gives it to decide.
 	Listener net.Listener
 	Store    store.Store
 

@@ -96,7 +96,9 @@ func Open(ctx context.Context, cfg Config) (_ *Node, err error) {
 	if err := n.takeName(ctx, name); err != nil {
 		return nil, err
 	}
-	n.sealOrphans(ctx, name, incarnation)
+	if err := n.supersede(ctx, name, incarnation); err != nil {
+		return nil, err
+	}
 	if err := n.joinCluster(ctx, cfg, name, incarnation); err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package storetest
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"testing"
 	"time"
@@ -71,13 +72,13 @@ func takeAndSweep(t *testing.T, db Database) {
 	count := 0
 	ctx := bounded(t)
 	var both sync.WaitGroup
-	both.Go(func() {
-		for n := range next {
+	for n := range next {
+		both.Go(func() {
 			next[n], errs[n] = unlocked(func() (plane.Row, error) {
 				return s.TakeOver(ctx, rows[n].Token, plane.Claim{ID: fmt.Sprint("s", n), Node: heir})
 			})
-		}
-	})
+		})
+	}
 	both.Go(func() {
 		for range 5 { // what was locked is swept in the next round
 			n, err := other.Sweep(ctx, sweeper, grace)
@@ -118,9 +119,11 @@ func takeAndRenew(t *testing.T, db Database) {
 		var err error
 		var both sync.WaitGroup
 		both.Go(func() {
+			<-time.After(rand.N(3 * time.Millisecond))
 			_, err = unlocked(func() (plane.Row, error) { return other.TakeOver(ctx, old.Token, plane.Claim{ID: id, Node: heir}) })
 		})
 		both.Go(func() {
+			<-time.After(rand.N(3 * time.Millisecond)) // so that either is first at times
 			err := owner.Renew(ctx, runOf(name), time.Hour)
 			if err != nil {
 				t.Error(err)
