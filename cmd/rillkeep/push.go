@@ -17,19 +17,21 @@ import (
 
 type pushCmd struct {
 	remote
-	ID       string `arg:"" help:"The stream's id."`
-	Format   string `help:"What the input is: openai, anthropic, ndjson or text." enum:"openai,anthropic,ndjson,text" default:"text"`
-	Producer string `help:"Who produces, kept with the stream." placeholder:"NAME"`
-	Meta     string `help:"JSON to keep with the stream." placeholder:"JSON"`
-	Rate     int    `help:"Push no more deltas a second; of text, each is a word." placeholder:"N"`
+	ID       string        `arg:"" help:"The stream's id."`
+	Format   string        `help:"What the input is: openai, anthropic, ndjson or text." enum:"openai,anthropic,ndjson,text" default:"text"`
+	Producer string        `help:"Who produces, kept with the stream." placeholder:"NAME"`
+	Meta     string        `help:"JSON to keep with the stream." placeholder:"JSON"`
+	Patience time.Duration `help:"How long to try, once the node is lost, until one takes the stream again." default:"1m" placeholder:"TIME"`
+	Rate     int           `help:"Push no more deltas a second; of text, each is a word." placeholder:"N"`
 }
 
 // Help is printed below the flags.
 func (pushCmd) Help() string {
 	return `The stream is sealed complete when the input is, error if the input reports one, and
 interrupted if it breaks off or the command is stopped by a signal. The exit code is
-that of the stream's end: 0 complete, 3 cancelled, 4 error, 5 interrupted; 1 if the
-node went away before it was known. Formats:
+that of the stream's end: 0 complete, 3 cancelled, 4 error, 5 interrupted; 1 if no node
+could be reached any more before it was known. A node that is lost, and comes back or
+is replaced by another that the server's address leads to, loses nothing. Formats:
   openai      chat completions with "stream": true
   anthropic   messages with "stream": true
   ndjson      lines {"text":"…"} or "…"
@@ -69,8 +71,9 @@ func (p pushCmd) Run(ctx context.Context, con *console) error {
 	told := ctx
 	ctx, cancel := outlive(ctx, lastCall)
 	defer cancel()
+	node := away{con: con}
 	out, err := c.Produce(ctx, p.ID, client.Producing{
-		Producer: p.Producer, Meta: json.RawMessage(p.Meta), Patience: awayTime, Lost: away(con),
+		Producer: p.Producer, Meta: json.RawMessage(p.Meta), Patience: p.Patience, Progress: node.back, Lost: node.lost,
 	})
 	if err != nil {
 		return err
@@ -98,7 +101,7 @@ func (p pushCmd) Run(ctx context.Context, con *console) error {
 		}
 	}
 	why := ""
-	if pumped != nil && !errors.Is(pumped, errStopped) && !errors.Is(pumped, plane.ErrClosed) {
+	if pumped != nil && !errors.Is(pumped, errStopped) && !errors.Is(pumped, plane.ErrClosed) && !errors.Is(pumped, plane.ErrCancelled) {
 		why = plain(pumped)
 	}
 	return ended(con, sealed.Status, why)
@@ -136,17 +139,24 @@ func (p pushCmd) seal(ctx context.Context, out *client.Producer, pumped error) (
 		p.ID, plain(err), ack.DurableSeq)
 }
 
-// awayTime is how long a command goes on trying to reach a node again.
-const awayTime = time.Minute
+// away says when the node is lost, and when one is found again. Its methods are called
+// one after the other.
+type away struct {
+	con  *console
+	said bool
+}
 
-// away says that the connection is lost, no more than once in a while.
-func away(con *console) func(error) {
-	var said time.Time
-	return func(why error) {
-		if time.Since(said) > 10*time.Second {
-			said = time.Now()
-			con.say("the node is away: %s; trying again", plain(why))
-		}
+func (a *away) lost(why error) {
+	if !a.said {
+		a.said = true
+		a.con.say("the node is away: %s; trying again", plain(why))
+	}
+}
+
+func (a *away) back(wire.Ack) {
+	if a.said {
+		a.said = false
+		a.con.say("the stream goes on")
 	}
 }
 

@@ -27,7 +27,7 @@ func TestCallsTakeAStreamThroughItsLife(t *testing.T) {
 	meta := json.RawMessage(`{"chat":17}`)
 
 	opened, err := c.Open(ctx, "m1", wire.Open{Producer: "app", Meta: meta})
-	want := wire.Opened{StreamID: "m1", Epoch: 1, Status: plane.StatusStreaming}
+	want := wire.Opened{StreamID: "m1", Epoch: 1, Status: plane.StatusStreaming, ProducerEpoch: "1.1"}
 	if diff := cmp.Diff(want, opened); err != nil || diff != "" {
 		t.Fatalf("open: %v (-want +got):\n%s", err, diff)
 	}
@@ -44,8 +44,8 @@ func TestCallsTakeAStreamThroughItsLife(t *testing.T) {
 		t.Errorf("flush: %+v, %v, want %+v", ack, err, want)
 	}
 	appendAt(t, c, "m1", 4, "c")
-	opened, err = c.Open(ctx, "m1", wire.Open{Resume: true})
-	want = wire.Opened{StreamID: "m1", Seq: 5, DurableSeq: 4, Epoch: 1, Status: plane.StatusStreaming}
+	opened, err = c.Open(ctx, "m1", wire.Open{Resume: true, Producer: "app"})
+	want = wire.Opened{StreamID: "m1", Seq: 5, DurableSeq: 4, Epoch: 1, Status: plane.StatusStreaming, ProducerEpoch: "1.2"}
 	if diff := cmp.Diff(want, opened); err != nil || diff != "" {
 		t.Errorf("resume: %v (-want +got):\n%s", err, diff)
 	}

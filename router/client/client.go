@@ -58,7 +58,7 @@ func New(cfg Config) (*Client, error) {
 	for _, server := range append([]string{cfg.Server}, cfg.Others...) {
 		base, err := url.Parse(server)
 		if err != nil || base.Host == "" || base.RawQuery != "" || base.Scheme != "http" && base.Scheme != "https" {
-			return nil, errors.New("a server is given by its base URL, such as http://127.0.0.1:8080") // which may hold a password
+			return nil, errors.New("the server is given by its base URL, such as http://127.0.0.1:8080") // which may hold a password
 		}
 		c.bases = append(c.bases, base)
 	}

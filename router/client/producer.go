@@ -71,6 +71,7 @@ type Producer struct {
 	ack    wire.Ack
 	change chan struct{} // closed at the next acknowledgement
 	failed error         // why it produces no more
+	sealed wire.Sealed   // how another ended the stream, if that was said
 }
 
 // Produce opens a stream, or resumes it, and returns its producer. ctx is all of its
@@ -232,7 +233,10 @@ func (p *Producer) seal(ctx context.Context, action string, body any) (sealed wi
 	<-p.sent
 	defer p.cancel(errProduced)
 	for w := (backoff{}); ; {
-		if failed := p.Err(); failed != nil && !tellsEnd(failed) {
+		switch failed := p.Err(); {
+		case errors.Is(failed, plane.ErrClosed) && p.ended().Status.Ended(): // its node may be gone by now
+			return p.ended(), nil
+		case failed != nil && !tellsEnd(failed):
 			return sealed, failed
 		}
 		u := p.client.stream(p.id, action)
@@ -263,6 +267,13 @@ func (p *Producer) epoch() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.opened.ProducerEpoch
+}
+
+// ended is how another ended the stream, if that is known.
+func (p *Producer) ended() wire.Sealed {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.sealed
 }
 
 // acked takes note of an acknowledgement.
@@ -319,6 +330,11 @@ func (p *Producer) deliver() {
 			p.acked(ack)
 			return
 		case !passing(err):
+			if ack.Status.Ended() {
+				p.mu.Lock()
+				p.sealed = wire.Sealed{Status: ack.Status, Seq: ack.Seq, DurableSeq: ack.DurableSeq}
+				p.mu.Unlock()
+			}
 			p.fail(err)
 			return
 		}
@@ -354,6 +370,9 @@ func (p *Producer) open(resume bool) error {
 		opened, err := p.ask(resume)
 		switch {
 		case err == nil && opened.Status.Ended():
+			p.mu.Lock()
+			p.sealed = wire.Sealed{Status: opened.Status, Seq: opened.Seq, DurableSeq: opened.DurableSeq}
+			p.mu.Unlock()
 			return fmt.Errorf("%w: %s", plane.ErrClosed, opened.Status)
 		case err == nil:
 			p.mu.Lock()
