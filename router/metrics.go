@@ -36,6 +36,7 @@ type Metrics struct {
 	replaced    prometheus.Counter
 	forwards    *prometheus.CounterVec
 	ringDiffs   prometheus.Counter
+	strangers   *prometheus.CounterVec
 }
 
 // NewMetrics returns a node's metrics, with those of the process.
@@ -64,6 +65,7 @@ func NewMetrics() *Metrics {
 		replaced:    counter("replaced_characters_total", "Characters that became U+FFFD at the producer's door."),
 		forwards:    labelled("forwarded_total", "Requests sent to the node that has their stream, by what became of them: answered, misdirected or unreachable.", "outcome"),
 		ringDiffs:   counter("ring_differs_total", "Requests of nodes whose ring was another than this node's."),
+		strangers:   labelled("peer_refused_total", "Requests to the listener for nodes that were let through to nothing, by reason.", "reason"),
 		latency: make.NewHistogram(prometheus.HistogramOpts{
 			Namespace: "rillkeep", Name: "checkpoint_seconds", Help: "Duration of checkpoints and seals, retries included.",
 			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 16),
@@ -190,6 +192,9 @@ func (m *Metrics) Checkpoint(c plane.Checkpoint) {
 func (m *Metrics) forwarded(outcome string) { m.forwards.WithLabelValues(outcome).Inc() }
 
 func (m *Metrics) ringDiffers() { m.ringDiffs.Inc() }
+
+// PeerRefused is a peer.ServerConfig.Refused.
+func (m *Metrics) PeerRefused(reason string) { m.strangers.WithLabelValues(reason).Inc() }
 
 // Replaced is a plane.Hooks.Replaced.
 func (m *Metrics) Replaced(_ string, n int64) { m.replaced.Add(float64(n)) }
