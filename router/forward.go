@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
-	"strings"
 	"sync"
 	"time"
 
@@ -62,7 +61,7 @@ func (r *Router) owned(next echo.HandlerFunc) echo.HandlerFunc {
 		c.Request().Body = io.NopCloser(bytes.NewReader(body))
 		ctx, cancel := context.WithTimeout(c.Request().Context(), r.limits.AnswerTime)
 		defer cancel()
-		replay := r.cfg.FlyReplay && !isReplayed(c) && c.Request().ContentLength >= 0
+		replay := r.cfg.FlyReplay && mayReplay(c.Request(), len(body))
 		return r.route(c, next, replay, func(member string) (*http.Response, error) {
 			resp, _, err := r.ask(ctx, streamID(c), member, func(ctx context.Context) (*http.Request, error) {
 				return forwarded(ctx, c.Request(), bytes.NewReader(body), int64(len(body)))
@@ -144,8 +143,8 @@ func (r *Router) route(c echo.Context, next echo.HandlerFunc, replay bool, send 
 		member = other.member
 		r.places.learn(id, member)
 	}
-	if replay {
-		return flyReplay(c, member)
+	if machine, ok := machineOf(member); ok && replay {
+		return flyReplay(c, machine)
 	}
 	resp, err := send(member)
 	if err != nil {
@@ -200,8 +199,7 @@ func (r *Router) ask(ctx context.Context, id, member string, build func(context.
 // send sends one request to one member. A heldBy error is its answer that another
 // has the stream.
 func (r *Router) send(ctx context.Context, id, member string, req *http.Request) (*http.Response, error) {
-	req.Header.Set(ringHeader, r.cfg.Cluster.Digest())
-	resp, err := r.cfg.Cluster.Do(ctx, member, req)
+	resp, err := r.do(ctx, member, req)
 	if err != nil {
 		r.places.forget(id)
 		r.cfg.Metrics.forwarded("unreachable")
@@ -227,6 +225,12 @@ func (r *Router) send(ctx context.Context, id, member string, req *http.Request)
 	}
 	r.places.learn(id, other)
 	return nil, &heldBy{member: other}
+}
+
+// do sends a request to a member, and says which ring this node has.
+func (r *Router) do(ctx context.Context, member string, req *http.Request) (*http.Response, error) {
+	req.Header.Set(ringHeader, r.cfg.Cluster.Digest())
+	return r.cfg.Cluster.Do(ctx, member, req)
 }
 
 // where asks who has a stream, beginning with a member.
@@ -290,22 +294,6 @@ func (r *Router) passOn(c echo.Context, resp *http.Response) error {
 			panic(http.ErrAbortHandler)
 		}
 	}
-}
-
-// flyReplay asks the proxy at the edge to send the request to a member itself:
-// its node is named as the machine is that it runs on. See
-// https://fly.io/docs/networking/dynamic-request-routing/.
-func flyReplay(c echo.Context, member string) error {
-	node, _, _ := strings.Cut(member, "/")
-	c.Response().Header().Set("Fly-Replay", "instance="+node)
-	return c.NoContent(http.StatusConflict)
-}
-
-// isReplayed reports whether the edge has sent the request here after another node
-// asked for that. It is not to be asked again.
-func isReplayed(c echo.Context) bool {
-	h := c.Request().Header
-	return h.Get("Fly-Replay-Src") != "" || h.Get("Fly-Replay-Failed") != ""
 }
 
 // nodeKey marks a request of another node.

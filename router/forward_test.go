@@ -20,11 +20,11 @@ import (
 // two are this node, n/1, and n/2, which has all that this one has not.
 type two struct{}
 
-func (two) Self() string                          { return "n/1" }
-func (two) Owner(string) string                   { return "n/2" }
-func (two) Has(member string) bool                { return member == "n/1" || member == "n/2" }
-func (two) Digest() string                        { return "" }
-func (two) Describe(context.Context) wire.Cluster { return wire.Cluster{} }
+func (two) Self() string           { return "n/1" }
+func (two) Owner(string) string    { return "n/2" }
+func (two) Has(member string) bool { return member == "n/1" || member == "n/2" }
+func (two) Digest() string         { return "" }
+func (two) Describe() wire.Cluster { return wire.Cluster{} }
 func (two) Do(context.Context, string, *http.Request) (*http.Response, error) {
 	return nil, peer.ErrUnreachable
 }

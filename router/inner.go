@@ -123,7 +123,7 @@ func (r *Router) AskToAdopt(ctx context.Context, member, id string) error {
 	if err != nil {
 		return fmt.Errorf("ask for adoption: %w", err)
 	}
-	resp, err := r.cfg.Cluster.Do(ctx, member, req)
+	resp, err := r.do(ctx, member, req)
 	if err != nil {
 		return fmt.Errorf("ask %s for adoption: %w", member, err)
 	}
@@ -150,20 +150,4 @@ func (r *Router) adopt(c echo.Context) error {
 	r.log.LogAttrs(ctx, slog.LevelInfo, "stream adopted",
 		slog.String("streamId", id), slog.Int64("epoch", s.Epoch()), slog.String("from", c.Get(nodeKey).(string)))
 	return c.JSON(http.StatusOK, opened(s))
-}
-
-// describeNode answers what the node's part of GET /v1/cluster is.
-func (r *Router) describeNode(c echo.Context) error {
-	live, lingering := r.cfg.Actors.Counts()
-	return c.JSON(http.StatusOK, wire.NodeCounts{Streams: live, Lingering: lingering})
-}
-
-// cluster answers who is in it.
-func (r *Router) cluster(c echo.Context) error {
-	if r.cfg.Cluster == nil {
-		return wire.Detail(wire.ErrUnsupported, "the node runs by itself; start it with a cluster secret for a cluster")
-	}
-	ctx, cancel := context.WithTimeout(c.Request().Context(), whereTime)
-	defer cancel()
-	return c.JSON(http.StatusOK, r.cfg.Cluster.Describe(ctx))
 }
