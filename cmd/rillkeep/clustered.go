@@ -15,8 +15,8 @@ type clusterFlags struct {
 	GossipListen string   `help:"Address for gossip between nodes, TCP and UDP, by default :7946." name:"gossip-listen" env:"RILLKEEP_GOSSIP_LISTEN" placeholder:"HOST:PORT"`
 	PeerListen   string   `help:"Address for requests between nodes, by default :7947." name:"peer-listen" env:"RILLKEEP_PEER_LISTEN" placeholder:"HOST:PORT"`
 	Advertise    string   `help:"Host at which other nodes reach this one, by default that of the listeners, or the machine's own." env:"RILLKEEP_ADVERTISE" placeholder:"HOST"`
-	Join         []string `help:"Gossip addresses of other nodes, in place of those that the store knows." env:"RILLKEEP_JOIN" placeholder:"HOST:PORT,…"`
-	JoinDNS      string   `help:"A name whose addresses, or SRV records if it begins with an underscore, are those of other nodes." name:"join-dns" env:"RILLKEEP_JOIN_DNS" placeholder:"NAME"`
+	Join         []string `help:"Gossip addresses of other nodes, beside those that the store knows." env:"RILLKEEP_JOIN" placeholder:"HOST:PORT,…"`
+	JoinDNS      string   `help:"A name whose addresses, or SRV records if it begins with an underscore, are those of other nodes, beside those that the store knows." name:"join-dns" env:"RILLKEEP_JOIN_DNS" placeholder:"NAME"`
 	Forwarding   string   `help:"How a request reaches the node that has its stream: proxy (the default), or fly-replay, by Fly.io's proxy, with machines as names." enum:",proxy,fly-replay" default:"" env:"RILLKEEP_FORWARDING" placeholder:"WAY"`
 	TLSCert      string   `help:"File of this node's certificate for TLS between nodes." name:"cluster-tls-cert" env:"RILLKEEP_CLUSTER_TLS_CERT" placeholder:"FILE"`
 	TLSKey       string   `help:"File of its key." name:"cluster-tls-key" env:"RILLKEEP_CLUSTER_TLS_KEY" placeholder:"FILE"`

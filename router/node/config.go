@@ -173,6 +173,8 @@ func (cfg Config) checkCluster() string {
 		return "a Cluster needs a column for host: without one no row says whose it is"
 	case len(c.Join) > 0 && c.JoinDNS != "":
 		return "Join and JoinDNS exclude each other"
+	case c.FlyReplay && !router.IsMachine(cfg.Name):
+		return fmt.Sprintf("with FlyReplay (--forwarding fly-replay) a node's Name (--name) is its machine's id, $FLY_MACHINE_ID: %q", cfg.Name)
 	case len(cfg.Name) > 128 || strings.ContainsFunc(cfg.Name, unicode.IsSpace):
 		return fmt.Sprintf("in a Cluster a node's Name has at most 128 bytes, and no spaces: %q", cfg.Name)
 	default:

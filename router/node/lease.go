@@ -5,15 +5,13 @@ import (
 
 	"rillkeep.dev/rillkeep/store"
 	"rillkeep.dev/rillkeep/store/lease"
-	"rillkeep.dev/rillkeep/store/postgres/mapped"
 )
 
 // takeLease answers the store as the node's parts are to use it: behind a lease,
-// where it is one that several nodes share. In tables without a host column no row
-// says whose it is, and a lease would be of no use.
+// where it is one that several nodes share.
 func (n *Node) takeLease(ctx context.Context, cfg Config, name, incarnation string) (store.Store, error) {
-	shared, ok := n.store.(store.Shared)
-	if !ok || cfg.Tables != (mapped.Tables{}) && cfg.Tables.Host == "" {
+	shared, ok := n.shared(cfg)
+	if !ok {
 		return n.store, nil
 	}
 	keeper, err := lease.Keep(context.WithoutCancel(ctx), lease.Config{

@@ -39,16 +39,17 @@ const (
 
 // Node is a running node.
 type Node struct {
-	log    *slog.Logger
-	store  store.Store
-	lease  *lease.Keeper // nil where the store is this node's alone
-	actors *actor.System
-	router *router.Router
-	member *member     // nil if there is no cluster
-	news   *news       // nil if the store carries none
-	public lateHandler // router, once it may be asked
-	server *http.Server
-	addr   net.Addr
+	log     *slog.Logger
+	metrics *router.Metrics
+	store   store.Store
+	lease   *lease.Keeper // nil where the store is this node's alone
+	actors  *actor.System
+	router  *router.Router
+	member  *member     // nil if there is no cluster
+	news    *news       // nil if the store carries none
+	public  lateHandler // router, once it may be asked
+	server  *http.Server
+	addr    net.Addr
 
 	serving errgroup.Group
 	gap     chan struct{}      // holds one: the lease was lost, and is held again
@@ -78,7 +79,7 @@ func Open(ctx context.Context, cfg Config) (_ *Node, err error) {
 			return nil, fmt.Errorf("listen: %w", err)
 		}
 	}
-	n := &Node{log: cfg.Logger, addr: listener.Addr(), failed: make(chan struct{}), gap: make(chan struct{}, 1)}
+	n := &Node{log: cfg.Logger, metrics: router.NewMetrics(), addr: listener.Addr(), failed: make(chan struct{}), gap: make(chan struct{}, 1)}
 	n.base, n.stop = context.WithCancel(context.Background())
 	n.serve(listener, cmp.Or(cfg.Limits.HeaderTime, headerTimeout))
 	defer func() {
@@ -94,6 +95,9 @@ func Open(ctx context.Context, cfg Config) (_ *Node, err error) {
 	}
 	name, incarnation := cfg.name(listener.Addr()), strings.ToLower(rand.Text()[:12])
 	if err := n.takeName(ctx, name); err != nil {
+		return nil, err
+	}
+	if err := n.checkCompany(ctx, cfg, name); err != nil {
 		return nil, err
 	}
 	n.sealOrphans(ctx, name, incarnation)
@@ -124,9 +128,8 @@ func Open(ctx context.Context, cfg Config) (_ *Node, err error) {
 // the owner token of its streams without their epochs.
 func (n *Node) compose(cfg Config, rows store.Store, token string) (err error) {
 	text := plane.NewBudget(cmp.Or(cfg.MaxText, DefaultMaxText))
-	metrics := router.NewMetrics()
 	if n.lease != nil {
-		metrics.ObserveLease(n.lease.Stats)
+		n.metrics.ObserveLease(n.lease.Stats)
 	}
 	n.actors, err = actor.New(actor.Config{
 		Plane: plane.Config{
@@ -135,7 +138,7 @@ func (n *Node) compose(cfg Config, rows store.Store, token string) (err error) {
 			Budget: text,
 			Policy: cfg.Policy,
 			Logger: n.log,
-			Hooks:  n.announcing(n.hooks(metrics)),
+			Hooks:  n.announcing(n.hooks(n.metrics)),
 		},
 		Node:      token,
 		Authorize: router.Authorize,
@@ -145,17 +148,17 @@ func (n *Node) compose(cfg Config, rows store.Store, token string) (err error) {
 	if err != nil {
 		return err
 	}
-	metrics.Observe(n.actors, text)
+	n.metrics.Observe(n.actors, text)
 	if err := n.openNews(token); err != nil {
 		return err
 	}
-	n.news.observe(metrics)
+	n.news.observe(n.metrics)
 	var verifier *auth.Verifier
 	if cfg.Keys != nil {
 		verifier = auth.NewVerifier(auth.Config{Keys: cfg.Keys, Audience: cfg.Audience})
 	}
 	n.router, err = router.New(router.Config{
-		Actors: n.actors, Store: rows, Metrics: metrics, Verifier: verifier, Publish: n.news.publish(),
+		Actors: n.actors, Store: rows, Metrics: n.metrics, Verifier: verifier, Publish: n.news.publish(),
 		Cluster: n.cluster(), FlyReplay: cfg.Cluster != nil && cfg.Cluster.FlyReplay,
 		Limits: cfg.Limits, Logger: n.log,
 	})
