@@ -253,6 +253,22 @@ func TestAJoinIsKnownByAllWithinASecond(t *testing.T) {
 	})
 }
 
+// Who asks a node that has just come is not told that all others are gone.
+func TestTheFirstViewHasAllThatTheSeedsKnew(t *testing.T) {
+	t.Parallel()
+	inBubble(t, lan(5), func(t *testing.T, c *cluster) {
+		nodes := c.start(4)
+		late, err := c.open(5, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v := late.View()
+		if !slices.Equal(v.Names(), nodes[0].View().Names()) || v.Digest() != nodes[0].View().Digest() || len(v.Members()) != 5 {
+			t.Errorf("it sees %v, and owners %v", v.Members(), v.Names())
+		}
+	})
+}
+
 func TestALeaveIsKnownByAllWithinASecond(t *testing.T) {
 	t.Parallel()
 	inBubble(t, lan(3), func(t *testing.T, c *cluster) {

@@ -59,6 +59,8 @@ func Open(ctx context.Context, cfg Config) (*Ring, error) {
 		r.withdraw(err)
 		return nil, fmt.Errorf("open ring: %w", err)
 	}
+	r.look() // the first view has all that the seeds knew: nobody waits for changes to settle
+	r.start(r.watch)
 	r.start(r.rejoin)
 	return r, nil
 }
@@ -119,8 +121,6 @@ func (r *Ring) listen(ctx context.Context, keys *memberlist.Keyring) error {
 		return err
 	}
 	r.logs.Go(func() { r.journal.run(r.life.Done()) })
-	r.look()
-	r.start(r.watch)
 	return nil
 }
 
