@@ -37,36 +37,15 @@ func oneOfTwo(t *testing.T, cfg Config) *Router {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = actors.Close(context.Background()) })
-	cfg.Actors, cfg.Store, cfg.Metrics, cfg.Cluster = actors, rows, NewMetrics(), two{}
+	cfg.Actors, cfg.Store, cfg.Metrics = actors, rows, NewMetrics()
+	if cfg.Cluster == nil {
+		cfg.Cluster = two{}
+	}
 	r, err := New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return r
-}
-
-func TestTheEdgeIsToldToReplayAllButPumps(t *testing.T) {
-	r := oneOfTwo(t, Config{FlyReplay: true})
-	for _, tt := range []struct {
-		route, header string
-		status        int
-		replay        string
-	}{
-		{"append", "", http.StatusConflict, "instance=n"},
-		{"append", "Fly-Replay-Src", http.StatusServiceUnavailable, ""},
-		{"pump", "", http.StatusServiceUnavailable, ""},
-	} {
-		w, req := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/v1/streams/m1/"+tt.route, strings.NewReader("text"))
-		req.Host = "localhost"
-		req.Header.Set("Content-Type", "text/plain")
-		if tt.header != "" {
-			req.Header.Set(tt.header, "instance=other")
-		}
-		r.ServeHTTP(w, req)
-		if got := w.Header().Get("Fly-Replay"); w.Code != tt.status || got != tt.replay {
-			t.Errorf("%s %s: %d %q", tt.route, tt.header, w.Code, got)
-		}
-	}
 }
 
 func TestAStreamThatLeavesWhileItIsAskedForIsToBeAskedForAgain(t *testing.T) {
