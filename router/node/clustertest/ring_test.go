@@ -97,6 +97,13 @@ func TestNoRequestGoesInACircleWhileRingsDisagree(t *testing.T) {
 		if most < 2 {
 			w.t.Error("nothing was sent on")
 		}
+		var counted float64
+		for _, m := range w.members {
+			counted += m.metric("rillkeep_ring_differs_total")
+		}
+		if said := w.log.differing(); said == 0 || float64(said) != counted {
+			w.t.Errorf("that rings differ was said %d times, and counted %v times", said, counted)
+		}
 		w.net.Heal()
 		w.agree(30 * time.Second)
 		for _, id := range ids {
