@@ -321,6 +321,21 @@ func TestADrainingMemberIsOutAtOnceAndStaysAMember(t *testing.T) {
 	})
 }
 
+// However long changes may settle, who drains is asked for nothing new.
+func TestADrainDoesNotWaitForOtherChanges(t *testing.T) {
+	t.Parallel()
+	inBubble(t, lan(6), func(t *testing.T, c *cluster) {
+		c.seeds = ips(1, 3)
+		var nodes []*node
+		for i := 1; i <= 3; i++ {
+			nodes = append(nodes, c.join(i, func(cfg *ring.Config) { cfg.SettleDelay = time.Minute }))
+		}
+		c.converge(3*time.Minute, nodes...)
+		go func() { _ = nodes[1].SetState(t.Context(), ring.Draining) }()
+		c.until(time.Second, sees(nodes[1].name, false, nodes...))
+	})
+}
+
 func TestTheLastOneOutLeavesAnEmptyRing(t *testing.T) {
 	t.Parallel()
 	inBubble(t, lan(5), func(t *testing.T, c *cluster) {

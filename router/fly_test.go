@@ -16,6 +16,18 @@ type named struct {
 func (n named) Owner(string) string    { return n.other }
 func (n named) Has(member string) bool { return member == n.other }
 
+func TestARingOfNobodyIsToBeAskedAgain(t *testing.T) {
+	r := oneOfTwo(t, Config{Cluster: named{}})
+	for _, route := range []string{"", "/append", "/pump", "/flush", "/close"} {
+		w, req := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/v1/streams/m1"+route, nil)
+		req.Host = "localhost"
+		r.ServeHTTP(w, req)
+		if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" {
+			t.Errorf("%q: %d %s %v", route, w.Code, w.Body, w.Header())
+		}
+	}
+}
+
 func TestTheEdgeIsToldToReplayWhatItCan(t *testing.T) {
 	for name, tt := range map[string]struct {
 		route, header, owner, body string

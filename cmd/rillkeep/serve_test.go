@@ -225,6 +225,9 @@ func TestServeRefusesASettingThatWouldHaveNoEffect(t *testing.T) {
 		"a table without chunks":           {[]string{database, "--table=m"}, "no table is named for chunks"},
 		"a name that no column holds":      {[]string{database, "--table=m", "--chunks=c", "--name=n1"}, "a node's name needs a column for host"},
 		"retention of messages":            {[]string{database, "--table=m", "--chunks=c", "--retention=1h"}, "an application's tables have no retention"},
+		"a place in no cluster":            {[]string{"--join=127.0.0.1:1"}, "without --cluster-secret"},
+		"certificates in no cluster":       {[]string{"--cluster-tls-ca=ca.pem"}, "without --cluster-secret"},
+		"a certificate without its key":    {[]string{"--cluster-secret=hush hush hush hush", "--cluster-tls-cert=c.pem"}, "--cluster-tls-key"},
 		"text for no stream":               {[]string{"--keys=" + keys, "--max-text=5"}, "MaxText is 5 bytes, and must be at least 64 KiB"},
 	} {
 		args, env := tt.args, 0

@@ -367,8 +367,10 @@ func TestAClientCannotPassForANode(t *testing.T) {
 			}
 		}
 		for _, route := range []string{path("m1", "where"), path("m1", "adopt"), "/v1/node"} {
-			if a := n.do(http.MethodPost, route, ""); a.status != http.StatusNotFound && a.status != http.StatusMethodNotAllowed {
-				t.Errorf("%s: %d %s", route, a.status, a.body)
+			for _, method := range []string{http.MethodGet, http.MethodPost} {
+				if a := n.do(method, route, ""); a.status != http.StatusNotFound && a.status != http.StatusMethodNotAllowed {
+					t.Errorf("%s %s: %d %s", method, route, a.status, a.body)
+				}
 			}
 		}
 	}

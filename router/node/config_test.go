@@ -40,6 +40,8 @@ func TestASettingThatCannotBeRightIsRefusedBeforeAnythingIsAsked(t *testing.T) {
 		"all the world without keys": {node.Config{Listen: "0.0.0.0:0"}, "Listen"},
 		"another database":           {node.Config{Database: "mysql://u:" + password + "@h/x"}, "Database"},
 		"another direct database":    {node.Config{DirectDatabase: "mysql://u:" + password + "@h/x"}, "DirectDatabase"},
+		"a machine without a name":   {node.Config{Cluster: &node.Cluster{Secrets: []string{clusterSecret}, FlyReplay: true}}, "FLY_MACHINE_ID"},
+		"a name of no machine":       {node.Config{Name: "n1;app=x", Cluster: &node.Cluster{Secrets: []string{clusterSecret}, FlyReplay: true}}, "FLY_MACHINE_ID"},
 		"a slash in the name":        {node.Config{Name: "a/b"}, "Name"},
 		"a line in the name":         {node.Config{Name: "a\nb"}, "Name"},
 		"bytes for a name":           {node.Config{Name: "\xff"}, "Name"},
