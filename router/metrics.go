@@ -85,6 +85,17 @@ func NewMetrics() *Metrics {
 	return m
 }
 
+// ObserveConnections adds how many connections clients have, and how many there was no
+// room for. It is called once.
+func (m *Metrics) ObserveConnections(open, turnedAway func() int64) {
+	make := promauto.With(m.registry)
+	make.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "rillkeep", Name: "connections", Help: "Connections of clients."},
+		func() float64 { return float64(open()) })
+	make.NewCounterFunc(prometheus.CounterOpts{
+		Namespace: "rillkeep", Name: "connections_refused_total", Help: "Connections that there was no room for.",
+	}, func() float64 { return float64(turnedAway()) })
+}
+
 // Observe adds what the actors hold, and what its text takes. It is called once.
 func (m *Metrics) Observe(actors *actor.System, text *plane.Budget) {
 	gauge := func(name, help string, read func() int) {

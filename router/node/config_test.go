@@ -49,6 +49,7 @@ func TestASettingThatCannotBeRightIsRefusedBeforeAnythingIsAsked(t *testing.T) {
 		"a negative lease":           {node.Config{LeaseTTL: -1}, "LeaseTTL"},
 		"a negative grace":           {node.Config{Grace: -1}, "Grace"},
 		"a negative linger":          {node.Config{Linger: -1}, "Linger"},
+		"negative connections":       {node.Config{MaxConnections: -1}, "MaxConnections"},
 		"text below nothing":         {node.Config{MaxText: -1}, "MaxText"},
 		"text for no stream":         {node.Config{MaxText: node.MinMaxText - 1}, "MaxText is 65535 bytes, and must be at least 64 KiB"},
 		"a table of three parts":     {node.Config{Tables: mapped.Tables{Message: "a.b.c", Chunks: "c"}}, `"a.b.c"`},

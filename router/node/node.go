@@ -81,7 +81,7 @@ func Open(ctx context.Context, cfg Config) (_ *Node, err error) {
 	}
 	n := &Node{log: cfg.Logger, metrics: router.NewMetrics(), addr: listener.Addr(), failed: make(chan struct{}), gap: make(chan struct{}, 1)}
 	n.base, n.stop = context.WithCancel(context.Background())
-	n.serve(listener, cmp.Or(cfg.Limits.HeaderTime, headerTimeout))
+	n.serve(n.gather(listener, cfg.MaxConnections), cmp.Or(cfg.Limits.HeaderTime, headerTimeout))
 	defer func() {
 		if err != nil {
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeGrace)
@@ -197,7 +197,8 @@ func (n *Node) hooks(m *router.Metrics) plane.Hooks {
 
 func (n *Node) serve(listener net.Listener, headerTime time.Duration) {
 	n.server = &http.Server{
-		Handler:           &n.public,
+		Handler:           http.HandlerFunc(n.receive),
+		ConnContext:       withVisit,
 		ReadHeaderTimeout: headerTime,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    headerBytes,
