@@ -84,3 +84,20 @@ func TestWhatIsSentToAnotherNodeDoesNotSayWhoAsked(t *testing.T) {
 		t.Errorf("%v, %d bytes", out.Header, out.ContentLength)
 	}
 }
+
+// Report 65, forged-internal-headers.
+func TestWhatNodesTellEachOtherByIsTakenOffAtTheEdge(t *testing.T) {
+	r := oneOfTwo(t, Config{})
+	for _, name := range []string{"Caller", "Hop", "Target", "Stamp", "Signature", "Host", "Ring", "Epoch", "Refused", "Anything"} {
+		for _, written := range []string{peer.Prefix + name, strings.ToUpper(peer.Prefix + name), strings.ReplaceAll(peer.Prefix+name, "-", "_")} {
+			req := httptest.NewRequest(http.MethodPost, "/v1/streams/m1/append", strings.NewReader(`{"text":"x"}`))
+			req.Host = "localhost"
+			req.Header[written] = []string{"n/2", "n/1"}
+			req.Header.Set("Connection", written)
+			r.ServeHTTP(httptest.NewRecorder(), req)
+			if v, left := req.Header[written]; left {
+				t.Errorf("%s is still there: %v", written, v)
+			}
+		}
+	}
+}
