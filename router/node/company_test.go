@@ -33,7 +33,7 @@ func TestANodeByItselfIsNotOneOfAStoreThatAClusterHas(t *testing.T) {
 		log := new(record)
 		next := in(node.Config{Logger: log.logger()})
 		joinCluster(t, "n3", next) // as a first of several that become a cluster
-		if said := log.String(); !strings.Contains(said, "in no cluster") || !strings.Contains(said, "n2") {
+		if said := log.String(); !strings.Contains(said, `"level":"WARN","msg":"a node that has the same store is in no cluster`) || !strings.Contains(said, `"name":"n2"`) {
 			t.Errorf("said %s", said)
 		}
 	})
