@@ -87,6 +87,7 @@ type System struct {
 	mu        sync.Mutex // guards below
 	active    map[string]*activation
 	left      map[string]*time.Timer // what is not to come back yet, by id
+	given     map[string]plane.Row   // rows that were given up, for others to adopt
 	live      int                    // activations whose stream is being opened or has not ended
 	lingering list.List              // lingerers, in the order in which they ended
 	trimmed   time.Time              // when relief last looked at all live streams
@@ -131,7 +132,7 @@ func New(cfg Config) (*System, error) {
 		return nil, err
 	}
 	y := &System{
-		active: make(map[string]*activation), left: make(map[string]*time.Timer),
+		active: make(map[string]*activation), left: make(map[string]*time.Timer), given: make(map[string]plane.Row),
 		links: make(map[string]*link), rests: make(map[string]*pause),
 		log: cmp.Or(cfg.Plane.Logger, slog.New(slog.DiscardHandler)),
 	}

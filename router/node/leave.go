@@ -1,14 +1,17 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	"rillkeep.dev/rillkeep/plane"
 	"rillkeep.dev/rillkeep/ring"
+	"rillkeep.dev/rillkeep/router/wire"
 )
 
 const (
@@ -27,11 +30,20 @@ const (
 
 	// adoptTime bounds one adoption by another node, which loads the text.
 	adoptTime = 10 * time.Second
+
+	// backTime bounds the return of one stream that nobody takes. What it is too
+	// short for is the drain's.
+	backTime = 2 * time.Second
+
+	// sealTime is what handing over leaves of a drain's time, half of it at most, to
+	// seal what could not be handed over.
+	sealTime = 5 * time.Second
 )
 
 // handOver gives every live stream to the member that the ring has for it without
-// this node, so that producers and readers go on there. What finds no taker, or no
-// time, stays for the drain to seal.
+// this node, so that producers and readers go on there. What finds no taker is sealed
+// interrupted at once, with all that was produced; what finds no time stays for the
+// drain to seal.
 func (n *Node) handOver(ctx context.Context) {
 	if n.member == nil || n.member.isAlone() {
 		return
@@ -46,13 +58,15 @@ func (n *Node) handOver(ctx context.Context) {
 	case <-time.After(noticeTime):
 	case <-ctx.Done():
 	}
-	moved, left := 0, 0
+	ctx, cancel := sealing(ctx)
+	defer cancel()
+	moved, left, failed := 0, 0, new(sync.Map)
 	for range maxPasses {
 		ids := n.live()
 		if len(ids) == 0 || ctx.Err() != nil {
 			break
 		}
-		errs := n.moveAll(ctx, ids)
+		errs := n.moveAll(ctx, ids, failed)
 		left = 0
 		for i, err := range errs {
 			switch {
@@ -74,8 +88,18 @@ func (n *Node) handOver(ctx context.Context) {
 // isAlone reports whether there is no other member to hand anything to, or to tell.
 func (m *member) isAlone() bool { return len(m.ring.View().Members()) <= 1 }
 
-// moveAll hands streams over, and answers what went wrong with each.
-func (n *Node) moveAll(ctx context.Context, ids []string) []error {
+// sealing returns a context for what comes before the seals of a drain.
+func sealing(ctx context.Context) (context.Context, context.CancelFunc) {
+	end, ok := ctx.Deadline()
+	if !ok {
+		return context.WithCancel(ctx)
+	}
+	return context.WithDeadline(ctx, end.Add(-min(sealTime, time.Until(end)/2)))
+}
+
+// moveAll hands streams over, and answers what went wrong with each. failed are the
+// members that could not be asked.
+func (n *Node) moveAll(ctx context.Context, ids []string, failed *sync.Map) []error {
 	var moves sync.WaitGroup
 	errs, turns := make([]error, len(ids)), make(chan struct{}, movesAtOnce)
 	for i, id := range ids {
@@ -85,7 +109,7 @@ func (n *Node) moveAll(ctx context.Context, ids []string) []error {
 		moves.Go(func() {
 			defer end()
 			defer late.Stop()
-			errs[i] = n.move(ctx, id)
+			errs[i] = n.move(ctx, id, failed)
 		})
 	}
 	moves.Wait()
@@ -103,11 +127,11 @@ func (n *Node) live() []string {
 	return ids
 }
 
-// errNoTaker says that no other node can take a stream.
+// errNoTaker says that no other node takes a stream.
 var errNoTaker = errors.New("no other node takes it")
 
-// move hands one stream over.
-func (n *Node) move(ctx context.Context, id string) error {
+// move hands one stream over. Members that could not be asked before are asked last.
+func (n *Node) move(ctx context.Context, id string, failed *sync.Map) error {
 	takers := n.member.takers(id)
 	if len(takers) == 0 {
 		return errNoTaker
@@ -115,18 +139,46 @@ func (n *Node) move(ctx context.Context, id string) error {
 	if err := n.actors.HandOver(ctx, id); err != nil {
 		return err
 	}
-	var errs []error
+	slices.SortStableFunc(takers, func(a, b string) int { return cmp.Compare(have(failed, a), have(failed, b)) })
+	errs := []error{errNoTaker}
 	for _, to := range takers {
 		err := n.giveTo(ctx, to, id)
 		if err == nil {
+			n.actors.Taken(id)
 			n.log.Info("stream handed over", "streamId", id, "to", to)
 			return nil
 		}
+		if _, said := errors.AsType[*wire.Error](err); !said {
+			failed.Store(to, true)
+		}
 		errs = append(errs, err)
 	}
-	// Its row is nobody's now, with all that was produced: the sweeper's, unless one
-	// of them has taken it without our hearing of it.
-	return fmt.Errorf("%w: %w", errNoTaker, errors.Join(errs...))
+	return n.takeBack(ctx, id, errors.Join(errs...))
+}
+
+// have is 1 for what is in a set, else 0.
+func have(set *sync.Map, what string) int {
+	if _, ok := set.Load(what); ok {
+		return 1
+	}
+	return 0
+}
+
+// takeBack sees to a stream that was given up, and that, as far as was heard, nobody
+// has taken. If that is so its row is sealed; one that an adoption was faster to have
+// is where that is, whose answer was lost.
+func (n *Node) takeBack(ctx context.Context, id string, why error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), backTime)
+	defer cancel()
+	switch taken, err := n.actors.TakeBack(ctx, id); {
+	case err != nil:
+		return errors.Join(why, err)
+	case !taken:
+		return fmt.Errorf("%w; it is sealed interrupted", why)
+	default:
+		n.log.Info("stream handed over, without an answer", "streamId", id, "error", why)
+		return nil
+	}
 }
 
 // giveTo has a member adopt a stream.

@@ -1,0 +1,140 @@
+package clustertest
+
+import (
+	"testing"
+	"time"
+
+	"rillkeep.dev/rillkeep/plane"
+)
+
+// handing starts members and streams, and answers a member that has some.
+func (w *world) handing(members, streams int) (leaves *member) {
+	w.t.Helper()
+	w.start(members)
+	w.load(streams, 200, 250*time.Millisecond, "auto")
+	time.Sleep(2 * time.Second)
+	leaves, _ = w.host(w.producers[0].id)
+	return leaves
+}
+
+// at are the streams that a member has.
+func (w *world) at(m *member) (ids []string) {
+	for id, host := range w.hosts() {
+		if host == m {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// sealedBy fails the test unless streams end interrupted, with all that their producers
+// were told was taken, while a drain goes on, and long before a sweep.
+func (w *world) sealedBy(drains *member, ids []string) {
+	w.t.Helper()
+	began := time.Now()
+	drains.drain()
+	for _, id := range ids {
+		if row := w.judge.of(id).row; row.Status != plane.StatusInterrupted {
+			w.t.Errorf("%s is %s under %s after a drain of %v", id, row.Status, row.Token, time.Since(began))
+		}
+	}
+}
+
+// The one that could take them does not answer, and what it was asked comes to it when
+// they have ended.
+func TestStreamsWhoseTakerDoesNotAnswerEndWithTheDrain(t *testing.T) {
+	t.Parallel()
+	for name, fault := range map[string]func(taker, leaves *member){
+		"its process stands still":  func(taker, _ *member) { taker.freeze() },
+		"its store does not answer": func(taker, _ *member) { taker.store.Cut() },
+		"the way to it is cut":      func(taker, leaves *member) { taker.w.net.Cut(leaves.wireIP(), taker.wireIP()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			seeds(t, []uint64{1, 2}, func(w *world) {
+				leaves := w.handing(2, 4)
+				ids := w.at(leaves)
+				taker := w.members[1-w.index(leaves)]
+				time.AfterFunc(1200*time.Millisecond, func() { fault(taker, leaves) })
+				w.sealedBy(leaves, ids)
+				w.net.Heal()
+				taker.thaw(true)
+				w.settle()
+				for _, id := range ids {
+					if h := w.judge.of(id); h.row.Status != plane.StatusInterrupted || len(h.owners) != 1 {
+						t.Errorf("%s is %s, owned by %v", id, h.row.Status, h.owners)
+					}
+				}
+			})
+		})
+	}
+}
+
+// It has them, and its answers do not arrive: it keeps them (O).
+func TestStreamsWhoseTakersAnswerIsLostGoOn(t *testing.T) {
+	t.Parallel()
+	seeds(t, []uint64{1, 2}, func(w *world) {
+		leaves := w.handing(2, 4)
+		ids := w.at(leaves)
+		taker := w.members[1-w.index(leaves)]
+		time.AfterFunc(1400*time.Millisecond, func() { w.net.CutOneWay(taker.wireIP(), leaves.wireIP()) })
+		leaves.drain()
+		w.net.Heal()
+		w.settle()
+		if moves := w.moved(); moves != len(ids) {
+			t.Errorf("%d streams changed hands of %d", moves, len(ids))
+		}
+	})
+}
+
+// given is how many rows are nobody's now.
+func (w *world) given(ids []string) (n int) {
+	for _, id := range ids {
+		if w.judge.of(id).disowned() {
+			n++
+		}
+	}
+	return n
+}
+
+func (h history) disowned() bool {
+	return plane.Row{Status: h.row.Status, Token: h.row.Token}.Disowned()
+}
+
+// One that stands still costs no stream that another can take.
+func TestStreamsThatOneTakerDoesNotTakeGoToAnother(t *testing.T) {
+	t.Parallel()
+	seeds(t, []uint64{1, 2}, func(w *world) {
+		leaves := w.handing(3, 60)
+		ids := w.at(leaves)
+		stuck := w.members[(w.index(leaves)+1)%3]
+		kept := len(w.at(stuck))
+		time.AfterFunc(1200*time.Millisecond, func() { stuck.store.Cut() })
+		time.AfterFunc(20*time.Second, func() { stuck.store.Heal(true) })
+		leaves.drain()
+		w.settle()
+		if moves := w.moved(); moves != len(ids) || kept == 0 {
+			t.Errorf("%d streams changed hands of %d; the stuck one has %d", moves, len(ids), kept)
+		}
+	})
+}
+
+// Nobody takes them back: they are the sweeper's.
+func TestStreamsOfANodeThatDiesWhileItHandsThemOverAreSwept(t *testing.T) {
+	t.Parallel()
+	seeds(t, []uint64{1, 2}, func(w *world) {
+		leaves := w.handing(2, 4)
+		ids := w.at(leaves)
+		taker := w.members[1-w.index(leaves)]
+		time.AfterFunc(1200*time.Millisecond, taker.freeze)
+		w.running.Go(func() { _ = leaves.tryDrain() })
+		w.until(10*time.Second, "rows are nobody's", func() bool { return w.given(ids) == len(ids) })
+		leaves.kill()
+		taker.thaw(true)
+		w.settle()
+		for _, id := range ids {
+			if row := w.judge.of(id).row; row.Status != plane.StatusInterrupted && row.Status != plane.StatusComplete {
+				t.Errorf("%s is %s", id, row.Status)
+			}
+		}
+	})
+}
