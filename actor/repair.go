@@ -103,7 +103,16 @@ func (y *System) tryGiveBack(u unanswered) bool {
 	delete(y.active, u.claim.ID)
 	y.live--
 	close(a.decided)
-	return settled || err == nil && late
+	done := settled || err == nil && late
+	switch {
+	case done:
+		delete(y.unsure, u.claim.ID)
+	case errors.Is(err, plane.ErrNoAnswer):
+		// The seal may still be on its way. Whoever opened the stream meanwhile would
+		// have its claim, and its token: it would end that.
+		y.unsure[u.claim.ID] = true
+	}
+	return done
 }
 
 // Verify has every live stream look whether its row is still its own, after a time
