@@ -5,7 +5,9 @@
 // The lease is by the database's clock. Whether it may be trusted is by this
 // process's monotonic clock, and a fifth of the lease earlier: a node that can't
 // renew stops before the others may think that it is gone. One that was paused
-// past both finds out at its next write: its owner tokens decide.
+// past both finds out at its next write: its owner tokens decide. And if that clock
+// stood still, as it does while a machine is suspended, the database tells at the next
+// renewal that there was a gap.
 package lease
 
 import (
@@ -44,7 +46,8 @@ type Config struct {
 	Retention time.Duration
 
 	// Regained, if set, is called when the lease is held again after a gap, in which
-	// others may have sealed what is this node's. It must not block.
+	// others may have sealed what is this node's: one that was noticed here, or one that
+	// only the database has seen. It must not block.
 	Regained func()
 
 	Logger *slog.Logger // nil discards
@@ -77,6 +80,7 @@ type Keeper struct {
 type term struct {
 	since time.Time // it had no gap from here on
 	until time.Time
+	began time.Time // since, by the database's clock
 }
 
 // Keep renews the lease once, and from then on until ctx ends or Stop is called.
@@ -151,7 +155,8 @@ func (k *Keeper) renew(ctx context.Context) (next time.Time) {
 	beat, began := k.cfg.TTL*3/10, time.Now()
 	call, cancel := context.WithTimeout(ctx, beat)
 	defer cancel()
-	err := k.cfg.Store.Renew(call, k.cfg.Node, k.cfg.TTL)
+	since, err := k.cfg.Store.Renew(call, k.cfg.Node, k.cfg.TTL)
+	was := k.term.Load()
 	switch {
 	case ctx.Err() != nil: // stopped
 	case err != nil:
@@ -162,12 +167,11 @@ func (k *Keeper) renew(ctx context.Context) (next time.Time) {
 		}
 		k.failing, k.told = true, held
 		return time.Now().Add(k.cfg.TTL / 10)
-	case k.Held():
-		k.term.Store(&term{since: k.term.Load().since, until: began.Add(k.cfg.TTL * 8 / 10)})
+	case k.Held() && since.Equal(was.began):
+		k.term.Store(&term{since: was.since, until: began.Add(k.cfg.TTL * 8 / 10), began: since})
 	default: // the first, or after a gap
-		again := !k.term.Load().since.IsZero()
-		k.term.Store(&term{since: began, until: began.Add(k.cfg.TTL * 8 / 10)})
-		if again && k.cfg.Regained != nil {
+		k.term.Store(&term{since: began, until: began.Add(k.cfg.TTL * 8 / 10), began: since})
+		if !was.since.IsZero() && k.cfg.Regained != nil {
 			k.cfg.Regained()
 		}
 		k.log.Info("the lease is renewed", "held", k.Held())
