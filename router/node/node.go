@@ -51,7 +51,8 @@ type Node struct {
 	addr   net.Addr
 
 	serving errgroup.Group
-	gap     chan struct{}      // holds one: the lease was lost, and is held again
+	gap     chan struct{}      // holds one: the lease had a gap
+	turned  chan struct{}      // holds one: the lease was lost, or is held again
 	failed  chan struct{}      // closed when the node can't go on
 	fails   sync.Once          // closes it
 	base    context.Context    // of all requests
@@ -78,7 +79,7 @@ func Open(ctx context.Context, cfg Config) (_ *Node, err error) {
 			return nil, fmt.Errorf("listen: %w", err)
 		}
 	}
-	n := &Node{log: cfg.Logger, addr: listener.Addr(), failed: make(chan struct{}), gap: make(chan struct{}, 1)}
+	n := &Node{log: cfg.Logger, addr: listener.Addr(), failed: make(chan struct{}), gap: make(chan struct{}, 1), turned: make(chan struct{}, 1)}
 	n.base, n.stop = context.WithCancel(context.Background())
 	n.serve(listener, cmp.Or(cfg.Limits.HeaderTime, headerTimeout))
 	defer func() {
@@ -116,6 +117,9 @@ func Open(ctx context.Context, cfg Config) (_ *Node, err error) {
 	n.public.set(n.router)
 	if err := n.serveCluster(ctx); err != nil {
 		return nil, err
+	}
+	if n.lease != nil && n.member != nil {
+		n.serving.Go(func() error { n.followLease(); return nil })
 	}
 	return n, nil
 }

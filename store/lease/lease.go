@@ -50,6 +50,10 @@ type Config struct {
 	// only the database has seen. It must not block.
 	Regained func()
 
+	// Turned, if set, is called when the lease ceases to be held, and when it is held
+	// again. It must not block.
+	Turned func(held bool)
+
 	Logger *slog.Logger // nil discards
 }
 
@@ -66,6 +70,7 @@ type Keeper struct {
 	cfg  Config
 	log  *slog.Logger
 	term atomic.Pointer[term]
+	news chan struct{} // holds one: there is another term
 
 	failing, told bool // whether the last renewal failed, and the log was told that the lease is held; for renew
 
@@ -95,15 +100,18 @@ func Keep(ctx context.Context, cfg Config) (*Keeper, error) {
 	}
 	cfg.TTL = cmp.Or(cfg.TTL, DefaultTTL)
 	cfg.Grace = cmp.Or(cfg.Grace, DefaultGrace)
-	k := &Keeper{cfg: cfg, log: cfg.Logger}
+	k := &Keeper{cfg: cfg, log: cfg.Logger, news: make(chan struct{}, 1)}
 	if k.log == nil {
 		k.log = slog.New(slog.DiscardHandler)
 	}
-	k.term.Store(&term{})
+	k.term.Store(new(term))
 	ctx, k.end = context.WithCancel(ctx)
 	next := k.renew(ctx)
 	k.running.Go(func() { k.renewing(ctx, next) })
 	k.running.Go(func() { every(ctx, cfg.TTL/2, k.sweep) })
+	if cfg.Turned != nil {
+		k.running.Go(func() { k.watch(ctx) })
+	}
 	if cfg.Retention > 0 {
 		k.running.Go(func() { every(ctx, min(retentionEvery, cfg.Retention), k.retain) })
 	}
@@ -129,7 +137,7 @@ func (k *Keeper) Stop() {
 func (k *Keeper) Release(ctx context.Context) (err error) {
 	k.Stop()
 	k.release.Do(func() {
-		k.term.Store(&term{})
+		k.start(term{})
 		err = k.cfg.Store.Release(ctx, k.cfg.Node)
 	})
 	return err
@@ -168,9 +176,9 @@ func (k *Keeper) renew(ctx context.Context) (next time.Time) {
 		k.failing, k.told = true, held
 		return time.Now().Add(k.cfg.TTL / 10)
 	case k.Held() && since.Equal(was.began):
-		k.term.Store(&term{since: was.since, until: began.Add(k.cfg.TTL * 8 / 10), began: since})
+		k.start(term{since: was.since, until: began.Add(k.cfg.TTL * 8 / 10), began: since})
 	default: // the first, or after a gap
-		k.term.Store(&term{since: began, until: began.Add(k.cfg.TTL * 8 / 10), began: since})
+		k.start(term{since: began, until: began.Add(k.cfg.TTL * 8 / 10), began: since})
 		if !was.since.IsZero() && k.cfg.Regained != nil {
 			k.cfg.Regained()
 		}
@@ -178,4 +186,34 @@ func (k *Keeper) renew(ctx context.Context) (next time.Time) {
 	}
 	k.failing = false
 	return began.Add(beat)
+}
+
+// start begins another term.
+func (k *Keeper) start(t term) {
+	k.term.Store(&t)
+	select {
+	case k.news <- struct{}{}:
+	default:
+	}
+}
+
+// watch tells when the lease turns.
+func (k *Keeper) watch(ctx context.Context) {
+	over := time.NewTimer(0)
+	defer over.Stop()
+	for held := true; ; {
+		if now := k.Held(); now != held {
+			held = now
+			k.cfg.Turned(held)
+		}
+		if held {
+			over.Reset(time.Until(k.term.Load().until))
+		}
+		select {
+		case <-over.C:
+		case <-k.news:
+		case <-ctx.Done():
+			return
+		}
+	}
 }

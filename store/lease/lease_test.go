@@ -327,6 +327,27 @@ func TestASweepEndsWithTheTermThatItBeganIn(t *testing.T) {
 	})
 }
 
+func TestATurnOfTheLeaseIsToldAtOnce(t *testing.T) {
+	var turns []string
+	prepare := func(db *database, cfg *lease.Config) {
+		cfg.Turned = func(held bool) { turns = append(turns, fmt.Sprint(held, " at ", time.Since(db.began))) }
+	}
+	kept(t, prepare, func(t *testing.T, db *database, k *lease.Keeper) {
+		pass(3 * time.Second) // renewed
+		db.set(func(d *database) { d.down = errors.New("down") })
+		pass(10 * time.Second)
+		db.set(func(d *database) { d.down = nil })
+		pass(time.Minute)
+		db.set(func(d *database) { d.hangs = true })
+		pass(time.Minute)
+		k.Stop()
+		want := []string{"false at 11s", "true at 14s"}
+		if len(turns) != 3 || !slices.Equal(turns[:2], want) || !strings.HasPrefix(turns[2], "false") {
+			t.Errorf("told %q", turns)
+		}
+	})
+}
+
 func TestOldStreamsAreDeletedIfThatIsAskedFor(t *testing.T) {
 	for _, retention := range []time.Duration{0, time.Hour} {
 		prepare := func(db *database, cfg *lease.Config) { db.old, cfg.Retention = 250, retention }
