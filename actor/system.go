@@ -88,6 +88,7 @@ type System struct {
 	active    map[string]*activation
 	left      map[string]*time.Timer // what is not to come back yet, by id
 	given     map[string]plane.Row   // rows that were given up, for others to adopt
+	strays    map[string]bool        // whose rows are to be given back, for they have this node's token
 	unsure    map[string]bool        // whose claim is being given back, by a call without an answer so far
 	live      int                    // activations whose stream is being opened or has not ended
 	lingering list.List              // lingerers, in the order in which they ended
@@ -133,7 +134,7 @@ func New(cfg Config) (*System, error) {
 		return nil, err
 	}
 	y := &System{
-		active: make(map[string]*activation), left: make(map[string]*time.Timer), given: make(map[string]plane.Row), unsure: make(map[string]bool),
+		active: make(map[string]*activation), left: make(map[string]*time.Timer), given: make(map[string]plane.Row), unsure: make(map[string]bool), strays: make(map[string]bool),
 		links: make(map[string]*link), rests: make(map[string]*pause),
 		log: cmp.Or(cfg.Plane.Logger, slog.New(slog.DiscardHandler)),
 	}

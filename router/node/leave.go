@@ -28,8 +28,9 @@ const (
 	// its store, is tried again.
 	maxPasses = 3
 
-	// adoptTime bounds one adoption by another node, which loads the text.
-	adoptTime = 10 * time.Second
+	// adoptTime bounds the wait for one adoption by another node, which loads the text.
+	// One that takes longer goes on: nobody else gets the stream then.
+	adoptTime = 5 * time.Second
 
 	// backTime bounds the return of one stream that nobody takes. What it is too
 	// short for is the drain's.

@@ -52,6 +52,7 @@ type Node struct {
 
 	serving errgroup.Group
 	gap     chan struct{}      // holds one: the lease had a gap
+	fenced  chan string        // streams that were another's by their rows
 	turned  chan struct{}      // holds one: the lease was lost, or is held again
 	failed  chan struct{}      // closed when the node can't go on
 	fails   sync.Once          // closes it
@@ -79,7 +80,8 @@ func Open(ctx context.Context, cfg Config) (_ *Node, err error) {
 			return nil, fmt.Errorf("listen: %w", err)
 		}
 	}
-	n := &Node{log: cfg.Logger, addr: listener.Addr(), failed: make(chan struct{}), gap: make(chan struct{}, 1), turned: make(chan struct{}, 1)}
+	n := &Node{log: cfg.Logger, addr: listener.Addr(), failed: make(chan struct{}), gap: make(chan struct{}, 1), turned: make(chan struct{}, 1),
+		fenced: make(chan string, maxFenced)}
 	n.base, n.stop = context.WithCancel(context.Background())
 	n.serve(listener, cmp.Or(cfg.Limits.HeaderTime, headerTimeout))
 	defer func() {
@@ -120,6 +122,7 @@ func Open(ctx context.Context, cfg Config) (_ *Node, err error) {
 	}
 	if n.lease != nil && n.member != nil {
 		n.serving.Go(func() error { n.followLease(); return nil })
+		n.serving.Go(func() error { n.tellOwners(); return nil })
 	}
 	return n, nil
 }
@@ -192,6 +195,12 @@ func (n *Node) hooks(m *router.Metrics) plane.Hooks {
 		Ended: func(s *plane.Stream, end plane.Ending) {
 			m.Ended(end.Status)
 			n.log.Info("stream ended", "streamId", s.ID(), "epoch", s.Epoch(), "status", end.Status, "seq", end.Seq)
+			if errors.Is(end.Err, plane.ErrFenced) {
+				select {
+				case n.fenced <- s.ID():
+				default: // who reads the stream, or produces it, asks as well
+				}
+			}
 		},
 	}
 }
