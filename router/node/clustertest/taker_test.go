@@ -2,10 +2,12 @@ package clustertest
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"rillkeep.dev/rillkeep/plane"
+	"rillkeep.dev/rillkeep/router/wire"
 	"rillkeep.dev/rillkeep/store/storetest"
 )
 
@@ -119,7 +121,16 @@ func TestStreamsThatOneTakerDoesNotTakeGoToAnother(t *testing.T) {
 		stuck := w.members[(w.index(leaves)+1)%3]
 		time.AfterFunc(1200*time.Millisecond, stuck.store.Cut)
 		time.AfterFunc(20*time.Second, func() { stuck.store.Heal(true) })
-		leaves.drain()
+		w.running.Go(leaves.drain)
+		took := w.until(drainTime, "all have moved", func() bool {
+			for _, id := range ids {
+				if token := w.judge.of(id).row.Token; token[0] == '/' || strings.HasPrefix(token, leaves.name+"/") {
+					return false
+				}
+			}
+			return true
+		})
+		t.Logf("%d streams in %v", len(ids), took)
 		w.settle()
 		if moves := w.moved(); moves != len(ids) {
 			t.Errorf("%d streams changed hands of %d", moves, len(ids))
@@ -170,8 +181,13 @@ func TestAStreamThatTheStoreGaveBackToItsFormerOwnerEnds(t *testing.T) {
 					t.Fatal(err)
 				}
 				w.db.Edit("s", func(r *storetest.Row) { r.Token = former.Self + "/1" })
-				close(p.hold)
+				c := w.caller(1-w.index(others[0]), true, nil)
+				if _, err := c.client.Close(w.ctx, "s", wire.Close{}); err == nil { // once, and no more
+					t.Error("it was sealed")
+				}
+				c.close()
 				w.until(10*time.Second, "its end", func() bool { return w.judge.of("s").row.Status.Ended() })
+				close(p.hold)
 				if row := w.judge.of("s").row; row.Token != former.Self+"/1" || row.Status != plane.StatusInterrupted {
 					t.Errorf("it ended %s under %s", row.Status, row.Token)
 				}
