@@ -1,17 +1,14 @@
 package node
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
 	"rillkeep.dev/rillkeep/plane"
 	"rillkeep.dev/rillkeep/ring"
-	"rillkeep.dev/rillkeep/router/wire"
 )
 
 const (
@@ -61,13 +58,13 @@ func (n *Node) handOver(ctx context.Context) {
 	}
 	ctx, cancel := sealing(ctx)
 	defer cancel()
-	moved, left, failed := 0, 0, new(sync.Map)
+	moved, left := 0, 0
 	for range maxPasses {
 		ids := n.live()
 		if len(ids) == 0 || ctx.Err() != nil {
 			break
 		}
-		errs := n.moveAll(ctx, ids, failed)
+		errs := n.moveAll(ctx, ids)
 		left = 0
 		for i, err := range errs {
 			switch {
@@ -98,9 +95,8 @@ func sealing(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithDeadline(ctx, end.Add(-min(sealTime, time.Until(end)/2)))
 }
 
-// moveAll hands streams over, and answers what went wrong with each. failed are the
-// members that could not be asked.
-func (n *Node) moveAll(ctx context.Context, ids []string, failed *sync.Map) []error {
+// moveAll hands streams over, and answers what went wrong with each.
+func (n *Node) moveAll(ctx context.Context, ids []string) []error {
 	var moves sync.WaitGroup
 	errs, turns := make([]error, len(ids)), make(chan struct{}, movesAtOnce)
 	for i, id := range ids {
@@ -110,7 +106,7 @@ func (n *Node) moveAll(ctx context.Context, ids []string, failed *sync.Map) []er
 		moves.Go(func() {
 			defer end()
 			defer late.Stop()
-			errs[i] = n.move(ctx, id, failed)
+			errs[i] = n.move(ctx, id)
 		})
 	}
 	moves.Wait()
@@ -131,8 +127,8 @@ func (n *Node) live() []string {
 // errNoTaker says that no other node takes a stream.
 var errNoTaker = errors.New("no other node takes it")
 
-// move hands one stream over. Members that could not be asked before are asked last.
-func (n *Node) move(ctx context.Context, id string, failed *sync.Map) error {
+// move hands one stream over.
+func (n *Node) move(ctx context.Context, id string) error {
 	takers := n.member.takers(id)
 	if len(takers) == 0 {
 		return errNoTaker
@@ -140,7 +136,6 @@ func (n *Node) move(ctx context.Context, id string, failed *sync.Map) error {
 	if err := n.actors.HandOver(ctx, id); err != nil {
 		return err
 	}
-	slices.SortStableFunc(takers, func(a, b string) int { return cmp.Compare(have(failed, a), have(failed, b)) })
 	errs := []error{errNoTaker}
 	for _, to := range takers {
 		err := n.giveTo(ctx, to, id)
@@ -149,20 +144,9 @@ func (n *Node) move(ctx context.Context, id string, failed *sync.Map) error {
 			n.log.Info("stream handed over", "streamId", id, "to", to)
 			return nil
 		}
-		if _, said := errors.AsType[*wire.Error](err); !said {
-			failed.Store(to, true)
-		}
 		errs = append(errs, err)
 	}
 	return n.takeBack(ctx, id, errors.Join(errs...))
-}
-
-// have is 1 for what is in a set, else 0.
-func have(set *sync.Map, what string) int {
-	if _, ok := set.Load(what); ok {
-		return 1
-	}
-	return 0
 }
 
 // takeBack sees to a stream that was given up, and that, as far as was heard, nobody

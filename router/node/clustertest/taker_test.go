@@ -122,7 +122,7 @@ func TestStreamsThatOneTakerDoesNotTakeGoToAnother(t *testing.T) {
 		time.AfterFunc(1200*time.Millisecond, stuck.store.Cut)
 		time.AfterFunc(20*time.Second, func() { stuck.store.Heal(true) })
 		w.running.Go(leaves.drain)
-		took := w.until(drainTime, "all have moved", func() bool {
+		w.until(drainTime, "all have moved", func() bool {
 			for _, id := range ids {
 				if token := w.judge.of(id).row.Token; token[0] == '/' || strings.HasPrefix(token, leaves.name+"/") {
 					return false
@@ -130,7 +130,6 @@ func TestStreamsThatOneTakerDoesNotTakeGoToAnother(t *testing.T) {
 			}
 			return true
 		})
-		t.Logf("%d streams in %v", len(ids), took)
 		w.settle()
 		if moves := w.moved(); moves != len(ids) {
 			t.Errorf("%d streams changed hands of %d", moves, len(ids))
