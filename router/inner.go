@@ -79,6 +79,19 @@ func (r *Router) directed(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
+// Tell tells the member that has a stream, by its row, that it is asked for: if it has
+// it not, it sees to the row. Who lost the stream to it does that.
+func (r *Router) Tell(ctx context.Context, id string) error {
+	row, err := r.rows.Get(ctx, id)
+	if err != nil {
+		return err
+	}
+	if member, ok := r.host(row.Row); ok {
+		_, err = r.where(ctx, id, member)
+	}
+	return err
+}
+
 // answerWhere answers 204 where the stream is here.
 func (r *Router) answerWhere(c echo.Context) error {
 	if _, err := r.live(c); err != nil {
@@ -107,6 +120,7 @@ func (r *Router) attached(c echo.Context) error {
 		c.Response().Header().Set(epochHeader, strconv.FormatInt(s.Epoch(), 10))
 	} else { // not here: whose row is it?
 		row, err := r.rows.Get(c.Request().Context(), streamID(c))
+		r.stray(row)
 		switch member, ok := r.host(row.Row); {
 		case err == nil && ok:
 			return &heldBy{member: member}

@@ -20,7 +20,8 @@ func (n *Node) takeLease(ctx context.Context, cfg Config, name, incarnation stri
 		TTL:       cfg.LeaseTTL,
 		Grace:     cfg.Grace,
 		Retention: cfg.Retention,
-		Regained:  n.regained,
+		Regained:  func() { note(n.gap) },
+		Turned:    func(bool) { note(n.turned) },
 		Logger:    n.log,
 	})
 	if err != nil {
@@ -30,10 +31,10 @@ func (n *Node) takeLease(ctx context.Context, cfg Config, name, incarnation stri
 	return keeper.Guard(n.store), nil
 }
 
-// regained notes that the lease has had a gap.
-func (n *Node) regained() {
+// note puts a note where it is not there yet.
+func note(notes chan struct{}) {
 	select {
-	case n.gap <- struct{}{}:
+	case notes <- struct{}{}:
 	default:
 	}
 }
@@ -56,7 +57,7 @@ func (n *Node) verify() {
 			return
 		}
 		pause = min(2*pause, maxPause)
-		n.regained()
+		note(n.gap)
 	}
 }
 

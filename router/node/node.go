@@ -52,7 +52,9 @@ type Node struct {
 	addr    net.Addr
 
 	serving errgroup.Group
-	gap     chan struct{}      // holds one: the lease was lost, and is held again
+	gap     chan struct{}      // holds one: the lease had a gap
+	fenced  chan string        // streams that were another's by their rows
+	turned  chan struct{}      // holds one: the lease was lost, or is held again
 	failed  chan struct{}      // closed when the node can't go on
 	fails   sync.Once          // closes it
 	base    context.Context    // of all requests
@@ -79,7 +81,10 @@ func Open(ctx context.Context, cfg Config) (_ *Node, err error) {
 			return nil, fmt.Errorf("listen: %w", err)
 		}
 	}
-	n := &Node{log: cfg.Logger, metrics: router.NewMetrics(), addr: listener.Addr(), failed: make(chan struct{}), gap: make(chan struct{}, 1)}
+	n := &Node{
+		log: cfg.Logger, metrics: router.NewMetrics(), addr: listener.Addr(), failed: make(chan struct{}),
+		gap: make(chan struct{}, 1), turned: make(chan struct{}, 1), fenced: make(chan string, maxFenced),
+	}
 	n.base, n.stop = context.WithCancel(context.Background())
 	n.serve(n.gather(listener, cfg.MaxConnections), cmp.Or(cfg.Limits.HeaderTime, headerTimeout))
 	defer func() {
@@ -120,6 +125,10 @@ func Open(ctx context.Context, cfg Config) (_ *Node, err error) {
 	n.public.set(n.router)
 	if err := n.serveCluster(ctx); err != nil {
 		return nil, err
+	}
+	if n.lease != nil && n.member != nil {
+		n.serving.Go(func() error { n.followLease(); return nil })
+		n.serving.Go(func() error { n.tellOwners(); return nil })
 	}
 	return n, nil
 }
@@ -191,6 +200,12 @@ func (n *Node) hooks(m *router.Metrics) plane.Hooks {
 		Ended: func(s *plane.Stream, end plane.Ending) {
 			m.Ended(end.Status)
 			n.log.Info("stream ended", "streamId", s.ID(), "epoch", s.Epoch(), "status", end.Status, "seq", end.Seq)
+			if errors.Is(end.Err, plane.ErrFenced) {
+				select {
+				case n.fenced <- s.ID():
+				default: // who reads the stream, or produces it, asks as well
+				}
+			}
 		},
 	}
 }

@@ -75,7 +75,7 @@ func nameLost(t *testing.T, db Database) {
 	}
 	for range 2 {
 		db.EndNames()
-		if err := first.Renew(bounded(t), runOf("n1"), time.Hour); err != nil {
+		if _, err := first.Renew(bounded(t), runOf("n1"), time.Hour); err != nil {
 			t.Error(err)
 		}
 		wantInUse(t, second.TakeName(bounded(t), "n1"))
@@ -90,11 +90,12 @@ func nameOfAnother(t *testing.T, db Database) {
 	db.EndNames()
 	must(second.Interrupt(bounded(t), "n1", "boot2"))(t)
 	for range 2 {
-		wantInUse(t, first.Renew(bounded(t), runOf("n1"), time.Hour))
+		_, err := first.Renew(bounded(t), runOf("n1"), time.Hour)
+		wantInUse(t, err)
 	}
 	equal(t, len(must(second.Nodes(bounded(t)))(t)), 0)
 	db.EndNames()
-	if err := first.Renew(bounded(t), runOf("n1"), time.Hour); err != nil {
+	if _, err := first.Renew(bounded(t), runOf("n1"), time.Hour); err != nil {
 		t.Error(err)
 	}
 }
@@ -120,7 +121,7 @@ func nameSupersedes(t *testing.T, db Database) {
 	s := db.Open(t)
 	now := store.Node{Name: "n1", Incarnation: "boot2"}
 	for _, n := range []store.Node{runOf("n1"), now, runOf("n2")} {
-		if err := s.Renew(bounded(t), n, time.Hour); err != nil {
+		if _, err := s.Renew(bounded(t), n, time.Hour); err != nil {
 			t.Fatal(err)
 		}
 	}
