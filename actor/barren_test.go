@@ -121,20 +121,6 @@ func TestAQuietStreamWhoseLinkIsResetNowAndThenIsNeverStale(t *testing.T) {
 	})
 }
 
-func TestASourceThatBreaksAfterEachTextIsNeverStale(t *testing.T) {
-	barren(t, 2, 0, errCut, func(_ *pair, s *plane.Stream, c *plane.Cursor) {
-		var want string
-		for i := range 100 {
-			want += fmt.Sprint(i, " ")
-			push(t, s, fmt.Sprint(i, " "))
-			time.Sleep(time.Second)
-		}
-		if text, last := told(c); text != want || last.Terminal() {
-			t.Errorf("read %q, %+v", text, last)
-		}
-	})
-}
-
 // scripted gives frames, and then breaks.
 type scripted []plane.Frame
 
@@ -148,39 +134,47 @@ func (s *scripted) Next(context.Context) (f plane.Frame, err error) {
 
 func (*scripted) Close() error { return nil }
 
-func TestASourceThatBreaksAfterEachDurableMarkIsStaleWhenThereAreNoMore(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const marks = 100
-		mark := int64(0)
-		attach := func(context.Context, string, int64, int64) (actor.Source, int64, error) {
-			s := scripted{{Kind: plane.KindOpen, StreamID: "m1", Seq: marks, Epoch: 1}}
-			if mark == 0 {
-				s = append(s, plane.Frame{Kind: plane.KindChunk, Seq: marks, Text: strings.Repeat("x", marks), Epoch: 1})
-			}
-			mark = min(mark+1, marks)
-			s = append(s, plane.Frame{Kind: plane.KindDurable, Seq: mark})
-			return &s, 1, nil
-		}
-		h := newHost(t, func(c *actor.Config) { c.Relay = &actor.Relay{Attach: attach} })
-		c, err := h.Subscribe(t.Context(), actor.Access{Principal: "u1", StreamID: "m1"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		begin := time.Now()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		for last := (plane.Frame{}); last.Kind != plane.KindStale; {
-			if last, err = c.Next(ctx); err != nil {
-				t.Fatal(err)
-			}
-			if last.Kind == plane.KindStale && (mark < marks || last.FloorSeq != marks || last.DurableSeq != marks) {
-				t.Errorf("read %+v at mark %d", last, mark)
-			}
-		}
-		if d := time.Since(begin); d < 3*actor.DefaultAttachWindow || d > 4*actor.DefaultAttachWindow {
-			t.Errorf("it was stale after %s", d)
-		}
-	})
+// Text alone is worth another attach, and so is a durable mark alone.
+func TestASourceThatBreaksAfterEachFrameIsStaleWhenThereAreNoMore(t *testing.T) {
+	const all = 100
+	chunk := func(from, to int64) plane.Frame {
+		return plane.Frame{Kind: plane.KindChunk, From: from, Seq: to, Text: strings.Repeat("x", int(to-from)), Epoch: 1}
+	}
+	for name, next := range map[string]func(n, from int64) []plane.Frame{
+		"text": func(n, from int64) []plane.Frame { return []plane.Frame{chunk(from, n)} },
+		"marks": func(n, _ int64) []plane.Frame {
+			return []plane.Frame{chunk(0, all), {Kind: plane.KindDurable, Seq: n}}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := int64(0)
+				attach := func(_ context.Context, _ string, from, _ int64) (actor.Source, int64, error) {
+					s := scripted{{Kind: plane.KindOpen, StreamID: "m1", From: from, Seq: all, Epoch: 1}}
+					if n++; n <= all {
+						s = append(s, next(n, from)...)
+					}
+					return &s, 1, nil
+				}
+				h := newHost(t, func(c *actor.Config) { c.Relay = &actor.Relay{Attach: attach} })
+				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+				defer cancel()
+				c, err := h.Subscribe(ctx, actor.Access{Principal: "u1", StreamID: "m1"})
+				if err != nil {
+					t.Fatal(err)
+				}
+				var last plane.Frame
+				for last.Kind != plane.KindStale {
+					if last, err = c.Next(ctx); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if n <= all || last.FloorSeq != all {
+					t.Errorf("read %+v after %d sources", last, n)
+				}
+			})
+		})
+	}
 }
 
 func TestADurableMarkOfABreakIsToldAfterIt(t *testing.T) {
