@@ -70,6 +70,13 @@ func (m *Mirror) Sealed() bool {
 	return m.end != nil && m.end.Kind == KindEnd
 }
 
+// Lost reports whether the mirror has ended, and the stream need not have.
+func (m *Mirror) Lost() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.end != nil && m.end.Kind != KindEnd
+}
+
 // Readers returns how many have joined and not left.
 func (m *Mirror) Readers() int {
 	m.mu.Lock()
