@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/url"
 	"sync"
@@ -204,14 +203,14 @@ func (r *Router) send(ctx context.Context, id, member string, req *http.Request)
 		r.places.forget(id)
 		r.cfg.Metrics.forwarded("unreachable")
 		if ctx.Err() == nil {
-			r.log.LogAttrs(ctx, slog.LevelWarn, "could not ask the node that has a stream",
-				slog.String("streamId", id), slog.String("member", member), slog.Any("error", err))
+			r.unasked(ctx, id, member, err)
 		}
 		if errors.Is(err, peer.ErrBroken) {
 			return nil, errNoAnswer
 		}
 		return nil, errNoHost
 	}
+	r.asked(ctx, member)
 	if resp.StatusCode != http.StatusMisdirectedRequest {
 		r.cfg.Metrics.forwarded("answered")
 		return resp, nil

@@ -146,6 +146,7 @@ func (n *Node) relay() *actor.Relay {
 		Attach: func(ctx context.Context, id string, from, epoch int64) (actor.Source, int64, error) {
 			return n.router.Attach(ctx, id, from, epoch)
 		},
+		Failed: func(f actor.Failure) { n.router.RelayFailed(f) },
 	}
 }
 
