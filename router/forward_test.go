@@ -31,13 +31,24 @@ func (two) Do(context.Context, string, *http.Request) (*http.Response, error) {
 
 func oneOfTwo(t *testing.T, cfg Config) *Router {
 	t.Helper()
+	return memberOfCluster(t, cfg, two{})
+}
+
+// oneOf is n/1 of a cluster.
+func oneOf(t *testing.T, cluster Cluster) *Router {
+	t.Helper()
+	return memberOfCluster(t, Config{}, cluster)
+}
+
+func memberOfCluster(t *testing.T, cfg Config, cluster Cluster) *Router {
+	t.Helper()
 	rows := storetest.NewMemory()
 	actors, err := actor.New(actor.Config{Plane: plane.Config{Store: rows}, Node: "n/1", Authorize: Authorize})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = actors.Close(context.Background()) })
-	cfg.Actors, cfg.Store, cfg.Metrics, cfg.Cluster = actors, rows, NewMetrics(), two{}
+	cfg.Actors, cfg.Store, cfg.Metrics, cfg.Cluster = actors, rows, NewMetrics(), cluster
 	r, err := New(cfg)
 	if err != nil {
 		t.Fatal(err)

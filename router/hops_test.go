@@ -1,0 +1,153 @@
+package router
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"rillkeep.dev/rillkeep/router/peer"
+	"rillkeep.dev/rillkeep/router/wire"
+)
+
+// others are the members that n/1 asks: n/2 first, as the ring has it.
+type others struct {
+	two
+	hints map[string]string // whom a member answers has the stream; itself if none
+	dead  map[string]bool
+	asked []string // since they were last asked for
+}
+
+func (o *others) Has(string) bool { return true }
+
+func (o *others) Do(_ context.Context, member string, req *http.Request) (*http.Response, error) {
+	o.asked = append(o.asked, member)
+	if o.dead[member] {
+		return nil, peer.ErrUnreachable
+	}
+	if req.Body != nil {
+		_, _ = io.Copy(io.Discard, req.Body)
+	}
+	w := httptest.NewRecorder()
+	switch hint := o.hints[member]; {
+	case hint != "":
+		w.Header().Set(hostHeader, hint)
+		w.WriteHeader(http.StatusMisdirectedRequest)
+	case strings.HasSuffix(req.URL.Path, "/where"):
+		w.WriteHeader(http.StatusNoContent)
+	default:
+		_, _ = w.WriteString("{}")
+	}
+	return w.Result(), nil
+}
+
+// take answers who was asked.
+func (o *others) take() []string {
+	asked := o.asked
+	o.asked = nil
+	return asked
+}
+
+// toOwner is all that goes to a stream's owner.
+var toOwner = []string{"open", "append", "pump", "flush", "close", "fail", "attach"}
+
+// request asks for a stream that is elsewhere.
+func request(r *Router, route string) (status int, retry string) {
+	if route == "attach" {
+		source, _, err := r.Attach(context.Background(), "m1", 0, 0)
+		switch {
+		case errors.Is(err, wire.ErrUnavailable):
+			return http.StatusServiceUnavailable, retryAfter // as it would be answered
+		case err != nil:
+			return http.StatusInternalServerError, ""
+		}
+		_ = source.Close()
+		return http.StatusOK, ""
+	}
+	path := "/v1/streams/m1"
+	if route != "open" {
+		path += "/" + route
+	}
+	w, req := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, path, strings.NewReader("text"))
+	req.Host = "localhost"
+	req.Header.Set("Content-Type", "text/plain")
+	r.ServeHTTP(w, req)
+	return w.Code, w.Header().Get("Retry-After")
+}
+
+func TestARequestIsSentToTwoMembersAtMostAndNeverInACircle(t *testing.T) {
+	for _, route := range toOwner {
+		for name, tt := range map[string]struct {
+			hints map[string]string
+			asked []string
+			fails bool
+		}{
+			"the first has it":        {nil, []string{"n/2"}, false},
+			"the first says who":      {map[string]string{"n/2": "n/3"}, []string{"n/2", "n/3"}, false},
+			"a third would be needed": {map[string]string{"n/2": "n/3", "n/3": "n/4"}, []string{"n/2", "n/3"}, true},
+			"back to who asks":        {map[string]string{"n/2": "n/1"}, []string{"n/2"}, true},
+			"the second says so":      {map[string]string{"n/2": "n/3", "n/3": "n/1"}, []string{"n/2", "n/3"}, true},
+			"to itself":               {map[string]string{"n/2": "n/2"}, []string{"n/2"}, true},
+			"back to the first":       {map[string]string{"n/2": "n/3", "n/3": "n/2"}, []string{"n/2", "n/3"}, true},
+		} {
+			o := &others{hints: tt.hints}
+			status, retry := request(oneOf(t, o), route)
+			if route == "pump" && !tt.fails { // it was found, and then sent there
+				tt.asked = append(slices.Clone(tt.asked), tt.asked[len(tt.asked)-1])
+			}
+			if asked := o.take(); !slices.Equal(asked, tt.asked) {
+				t.Errorf("%s, %s: asked %v, want %v", route, name, asked, tt.asked)
+			}
+			want := http.StatusOK
+			if tt.fails {
+				want = http.StatusServiceUnavailable
+			}
+			if status != want || tt.fails && retry == "" {
+				t.Errorf("%s, %s: answered %d, to be tried again after %q", route, name, status, retry)
+			}
+		}
+	}
+}
+
+func TestAnOwnerThatCannotBeReachedIsToBeAskedAgain(t *testing.T) {
+	for _, route := range toOwner {
+		o := &others{dead: map[string]bool{"n/2": true}}
+		if status, retry := request(oneOf(t, o), route); status != http.StatusServiceUnavailable || retry == "" {
+			t.Errorf("%s: answered %d, to be tried again after %q", route, status, retry)
+		}
+		if asked := o.take(); !slices.Equal(asked, []string{"n/2"}) {
+			t.Errorf("%s: asked %v", route, asked)
+		}
+	}
+}
+
+// Where a stream is is remembered for a moment, and until it is not true any more.
+func TestWhereAStreamIsIsRemembered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := &others{hints: map[string]string{"n/2": "n/3"}, dead: map[string]bool{}}
+		r := oneOf(t, o)
+		ask := func(when string, want ...string) {
+			t.Helper()
+			request(r, "append")
+			if asked := o.take(); !slices.Equal(asked, want) {
+				t.Errorf("%s: asked %v, want %v", when, asked, want)
+			}
+		}
+		ask("at first", "n/2", "n/3")
+		ask("at once", "n/3")
+		time.Sleep(placeTime + 1)
+		ask("after a while", "n/2", "n/3")
+		o.hints = map[string]string{"n/3": "n/4"}
+		ask("when it has moved", "n/3", "n/4")
+		ask("and then", "n/4")
+		o.dead["n/4"] = true
+		ask("when it can't be reached", "n/4")
+		ask("and then", "n/2")
+	})
+}
