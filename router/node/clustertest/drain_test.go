@@ -95,3 +95,42 @@ func TestNodesThatAllDrainWithoutReturnSealWhatNobodyTakes(t *testing.T) {
 		w.settle()
 	})
 }
+
+// Who reads through the node that leaves reads on there, from the new owner, while the
+// drain lasts; then elsewhere, from where it is.
+func TestReadersOfADrainingNodeReadOnThereWhileItLasts(t *testing.T) {
+	t.Parallel()
+	seeds(t, []uint64{1, 2}, func(w *world) {
+		w.start(3)
+		p := w.produce("s", 0, 400, 100*time.Millisecond)
+		w.open("s")
+		leaves, _ := w.host("s")
+		r := w.read("s", w.index(leaves), "auto", 0)
+		time.Sleep(time.Second)
+		began, drained := time.Now(), make(chan time.Duration, 1)
+		w.running.Go(func() {
+			leaves.drain()
+			drained <- time.Since(began)
+		})
+		w.until(5*time.Second, "it is another's", func() bool { return len(w.judge.of("s").owners) == 2 })
+		for time.Since(began) < drainTime/2 {
+			before := r.state().reached
+			time.Sleep(2 * time.Second)
+			if s := r.state(); s.reached == before || len(s.lost) > 0 {
+				w.t.Fatalf("after %v it has %d of what was %d, and lost its connection by %v", time.Since(began), s.reached, before, s.lost)
+			}
+		}
+		if took := <-drained; took > drainTime {
+			w.t.Errorf("the drain took %v", took)
+		}
+		at := r.state()
+		if at.end.Kind != "" || isClosed(p.ended) {
+			w.t.Errorf("when the node left, its reader had been told %+v", at.end)
+		}
+		w.settle()
+		w.unseen("closed before the stream ended")
+		if s := r.state(); len(s.lost) != 1 || w.moved() != 1 {
+			w.t.Errorf("it lost its connection by %v", s.lost)
+		}
+	})
+}
