@@ -63,11 +63,16 @@ func TestTheEdgeIsToldToReplayAllButPumps(t *testing.T) {
 		status        int
 		replay        string
 	}{
-		{"append", "", http.StatusConflict, "instance=n"},
-		{"append", "Fly-Replay-Src", http.StatusServiceUnavailable, ""},
-		{"pump", "", http.StatusServiceUnavailable, ""},
+		{"", "", http.StatusConflict, "instance=n"},
+		{"/append", "", http.StatusConflict, "instance=n"},
+		{"/flush", "", http.StatusConflict, "instance=n"},
+		{"/close", "", http.StatusConflict, "instance=n"},
+		{"/fail", "", http.StatusConflict, "instance=n"},
+		{"/append", "Fly-Replay-Src", http.StatusServiceUnavailable, ""},
+		{"/append", "Fly-Replay-Failed", http.StatusServiceUnavailable, ""},
+		{"/pump", "", http.StatusServiceUnavailable, ""},
 	} {
-		w, req := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/v1/streams/m1/"+tt.route, strings.NewReader("text"))
+		w, req := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/v1/streams/m1"+tt.route, strings.NewReader("text"))
 		req.Host = "localhost"
 		req.Header.Set("Content-Type", "text/plain")
 		if tt.header != "" {

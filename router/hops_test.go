@@ -21,6 +21,7 @@ type others struct {
 	two
 	hints map[string]string // whom a member answers has the stream; itself if none
 	dead  map[string]bool
+	busy  bool     // who has it answers 503
 	asked []string // since they were last asked for
 }
 
@@ -39,6 +40,11 @@ func (o *others) Do(_ context.Context, member string, req *http.Request) (*http.
 	case hint != "":
 		w.Header().Set(hostHeader, hint)
 		w.WriteHeader(http.StatusMisdirectedRequest)
+	case o.busy:
+		w.Header().Set("Retry-After", "7")
+		w.Header().Set("Content-Type", typeJSON)
+		w.WriteHeader(http.StatusServiceUnavailable)
+		_, _ = w.WriteString(`{"error":{"code":"unavailable","message":"full"}}`)
 	case strings.HasSuffix(req.URL.Path, "/where"):
 		w.WriteHeader(http.StatusNoContent)
 	default:
@@ -123,6 +129,15 @@ func TestAnOwnerThatCannotBeReachedIsToBeAskedAgain(t *testing.T) {
 		}
 		if asked := o.take(); !slices.Equal(asked, []string{"n/2"}) {
 			t.Errorf("%s: asked %v", route, asked)
+		}
+	}
+}
+
+func TestWhatTheOwnerAnswersIsPassedOn(t *testing.T) {
+	for _, route := range []string{"open", "append", "flush", "close", "fail"} {
+		r := oneOf(t, &others{busy: true})
+		if status, retry := request(r, route); status != http.StatusServiceUnavailable || retry != "7" {
+			t.Errorf("%s: answered %d, to be tried again after %q", route, status, retry)
 		}
 	}
 }
