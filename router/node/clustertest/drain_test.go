@@ -104,7 +104,7 @@ func TestReadersOfADrainingNodeReadOnThereWhileItLasts(t *testing.T) {
 		w.start(3)
 		p := w.produce("s", 0, 400, 100*time.Millisecond)
 		w.open("s")
-		leaves, _ := w.host("s")
+		leaves, others := w.host("s")
 		r := w.read("s", w.index(leaves), "auto", 0)
 		time.Sleep(time.Second)
 		began, drained := time.Now(), make(chan time.Duration, 1)
@@ -113,6 +113,11 @@ func TestReadersOfADrainingNodeReadOnThereWhileItLasts(t *testing.T) {
 			drained <- time.Since(began)
 		})
 		w.until(5*time.Second, "it is another's", func() bool { return len(w.judge.of("s").owners) == 2 })
+		for _, m := range others { // they knew before
+			if c, err := m.cluster(); err != nil || c.Members[w.index(leaves)].Share > 0 {
+				w.t.Errorf("to %s the ring is %+v, %v", m.name, c.Members, err)
+			}
+		}
 		for time.Since(began) < drainTime/2 {
 			before := r.state().reached
 			time.Sleep(2 * time.Second)
