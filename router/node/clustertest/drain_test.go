@@ -1,10 +1,15 @@
 package clustertest
 
 import (
+	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"rillkeep.dev/rillkeep/plane"
+	"rillkeep.dev/rillkeep/router/client"
+	"rillkeep.dev/rillkeep/router/wire"
 )
 
 // moved fails the test unless every stream was opened once and ended complete, and
@@ -136,6 +141,39 @@ func TestReadersOfADrainingNodeReadOnThereWhileItLasts(t *testing.T) {
 		w.unseen("closed before the stream ended")
 		if s := r.state(); len(s.lost) != 1 || w.moved() != 1 {
 			w.t.Errorf("it lost its connection by %v", s.lost)
+		}
+	})
+}
+
+// From its first moment on a drain opens nothing: what the others, who do not know yet,
+// send there to be opened they are told to open elsewhere, and nobody notices.
+func TestADrainingNodeOpensNoStreamAndSaysWhoDoes(t *testing.T) {
+	t.Parallel()
+	seeds(t, []uint64{1, 2}, func(w *world) {
+		w.start(3)
+		leaves := w.members[0]
+		w.running.Go(leaves.drain)
+		time.Sleep(10 * time.Millisecond)
+		var ids []string
+		for began := time.Now(); time.Since(began) < 4*time.Second; time.Sleep(50 * time.Millisecond) {
+			for at := range w.members {
+				id := fmt.Sprintf("s%d-%d", len(ids), at)
+				w.judge.expect(id, newScript(w.rng, 1))
+				c := w.caller(at, true, nil)
+				_, err := c.client.Open(w.ctx, id, wire.Open{})
+				switch gone := errors.Is(err, client.ErrUnreached) && at == 0; {
+				case gone:
+				case err != nil:
+					w.t.Errorf("%s, %v after its beginning: %v", id, time.Since(began), err)
+				case strings.HasPrefix(w.judge.of(id).row.Token, leaves.name+"/"):
+					w.t.Errorf("%s was opened where it has to go", id)
+				}
+				ids = append(ids, id)
+				c.close()
+			}
+		}
+		for _, id := range ids {
+			w.finish(id)
 		}
 	})
 }
