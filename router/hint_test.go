@@ -66,3 +66,23 @@ func TestANodeThatAsksForAStreamIsToldWhoHasIt(t *testing.T) {
 		})
 	}
 }
+
+func TestTheAnswerToAnAttachSaysTheEpoch(t *testing.T) {
+	r := oneOf(t, two{})
+	r.cfg.Store.(*storetest.Memory).Edit("m1", func(row *storetest.Row) { row.Status, row.Epoch = plane.StatusInterrupted, 4 })
+	s, err := r.cfg.Actors.Open(t.Context(), plane.Claim{ID: "m1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w := httptest.NewRecorder()
+	c := r.echo.NewContext(httptest.NewRequest(http.MethodGet, "/?plane=live", nil), w)
+	c.Set(idKey, "m1")
+	c.Set(nodeKey, "n/2")
+	c.Set(grantKey, auth.AllowAll())
+	if err := r.attached(c); err != nil || w.Header().Get(epochHeader) != "5" {
+		t.Errorf("answered in epoch %q, %v", w.Header().Get(epochHeader), err)
+	}
+}

@@ -25,12 +25,13 @@ type others struct {
 	dead  map[string]bool
 	busy  bool     // who has it answers 503
 	asked []string // since they were last asked for
+	last  *http.Request
 }
 
 func (o *others) Has(string) bool { return true }
 
 func (o *others) Do(_ context.Context, member string, req *http.Request) (*http.Response, error) {
-	o.asked = append(o.asked, member)
+	o.asked, o.last = append(o.asked, member), req
 	if o.dead[member] {
 		return nil, peer.ErrUnreachable
 	}
@@ -50,6 +51,7 @@ func (o *others) Do(_ context.Context, member string, req *http.Request) (*http.
 	case strings.HasSuffix(req.URL.Path, "/where"):
 		w.WriteHeader(http.StatusNoContent)
 	default:
+		w.Header().Set(epochHeader, "3")
 		_, _ = w.WriteString("{}")
 	}
 	return w.Result(), nil
@@ -142,6 +144,23 @@ func TestAnOwnerThatCannotBeReachedIsToBeAskedAgain(t *testing.T) {
 		}
 		if asked := o.take(); !slices.Equal(asked, []string{"n/2"}) {
 			t.Errorf("%s: asked %v", route, asked)
+		}
+	}
+}
+
+func TestAnAttachIsForTheTextThatIsLacking(t *testing.T) {
+	for _, tt := range []struct {
+		from, epoch int64
+		id          string
+	}{{0, 0, "0"}, {7, 0, "7"}, {7, 1, "7"}, {7, 2, "7@2"}} {
+		o := new(others)
+		source, epoch, err := oneOf(t, o).Attach(t.Context(), "a/b", tt.from, tt.epoch)
+		if err != nil || epoch != 3 {
+			t.Fatalf("attached in epoch %d, %v", epoch, err)
+		}
+		_ = source.Close()
+		if id := o.last.Header.Get("Last-Event-ID"); id != tt.id || o.last.URL.RequestURI() != "/v1/streams/a%2Fb?plane=live" {
+			t.Errorf("%d in epoch %d: asked for %s from %q", tt.from, tt.epoch, o.last.URL, id)
 		}
 	}
 }

@@ -133,6 +133,12 @@ func TestReadersOfADrainingNodeReadOnThereWhileItLasts(t *testing.T) {
 		if took := <-drained; took > drainTime {
 			w.t.Errorf("the drain took %v", took)
 		}
+		time.Sleep(500 * time.Millisecond)
+		for _, m := range others { // it said goodbye
+			if c, err := m.cluster(); err != nil || len(c.Members) != 2 {
+				w.t.Errorf("to %s the ring is %+v, %v", m.name, c.Members, err)
+			}
+		}
 		at := r.state()
 		if at.end.Kind != "" || isClosed(p.ended) {
 			w.t.Errorf("when the node left, its reader had been told %+v", at.end)
@@ -152,9 +158,22 @@ func TestADrainingNodeOpensNoStreamAndSaysWhoDoes(t *testing.T) {
 	seeds(t, []uint64{1, 2}, func(w *world) {
 		w.start(3)
 		leaves := w.members[0]
-		w.running.Go(leaves.drain)
-		time.Sleep(10 * time.Millisecond)
 		var ids []string
+		first := w.caller(0, true, nil)
+		for i := range 40 {
+			ids = append(ids, fmt.Sprintf("before %d", i))
+			w.judge.expect(ids[i], newScript(w.rng, 1))
+			if _, err := first.client.Open(w.ctx, ids[i], wire.Open{}); err != nil {
+				w.t.Fatal(err)
+			}
+		}
+		first.close()
+		drained := make(chan struct{})
+		w.running.Go(func() {
+			leaves.drain()
+			close(drained)
+		})
+		time.Sleep(10 * time.Millisecond)
 		for began := time.Now(); time.Since(began) < 4*time.Second; time.Sleep(50 * time.Millisecond) {
 			for at := range w.members {
 				id := fmt.Sprintf("s%d-%d", len(ids), at)
@@ -172,8 +191,16 @@ func TestADrainingNodeOpensNoStreamAndSaysWhoDoes(t *testing.T) {
 				c.close()
 			}
 		}
+		<-drained
+		takers := map[string]bool{}
 		for _, id := range ids {
+			if h := w.judge.of(id); len(h.owners) == 2 { // the ring says who, and not one for all
+				takers[h.owners[1][:2]] = true
+			}
 			w.finish(id)
+		}
+		if len(takers) != 2 {
+			w.t.Errorf("what it had went to %v", takers)
 		}
 	})
 }
