@@ -67,6 +67,26 @@ func TestANodeThatAsksForAStreamIsToldWhoHasIt(t *testing.T) {
 	}
 }
 
+// Its producer was here before who gave it up, and had it adopted.
+func TestAnAdoptionOfWhatIsHereIsDone(t *testing.T) {
+	r := oneOf(t, two{})
+	if _, err := r.cfg.Actors.Open(t.Context(), plane.Claim{ID: "m1"}); err != nil {
+		t.Fatal(err)
+	}
+	for id, want := range map[string]int{"m1": http.StatusOK, "m2": http.StatusNotFound} {
+		w := httptest.NewRecorder()
+		c := r.echo.NewContext(httptest.NewRequest(http.MethodPost, "/", nil), w)
+		c.Set(idKey, id)
+		c.Set(nodeKey, "n/2")
+		if err := r.adopt(c); err != nil {
+			r.writeError(err, c)
+		}
+		if w.Code != want {
+			t.Errorf("%s: answered %d %s", id, w.Code, w.Body)
+		}
+	}
+}
+
 func TestTheAnswerToAnAttachSaysTheEpoch(t *testing.T) {
 	r := oneOf(t, two{})
 	r.cfg.Store.(*storetest.Memory).Edit("m1", func(row *storetest.Row) { row.Status, row.Epoch = plane.StatusInterrupted, 4 })

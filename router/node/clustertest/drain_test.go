@@ -3,6 +3,7 @@ package clustertest
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -167,13 +168,19 @@ func TestADrainingNodeOpensNoStreamAndSaysWhoDoes(t *testing.T) {
 				w.t.Fatal(err)
 			}
 		}
-		first.close()
 		drained := make(chan struct{})
 		w.running.Go(func() {
 			leaves.drain()
 			close(drained)
 		})
 		time.Sleep(10 * time.Millisecond)
+		ready, err := (&http.Client{Transport: first.http}).Get("http://localhost:8080/readyz")
+		if err != nil || ready.StatusCode != http.StatusServiceUnavailable {
+			w.t.Errorf("whether it is ready: %+v, %v", ready, err)
+		} else {
+			_ = ready.Body.Close()
+		}
+		first.close()
 		for began := time.Now(); time.Since(began) < 4*time.Second; time.Sleep(50 * time.Millisecond) {
 			for at := range w.members {
 				id := fmt.Sprintf("s%d-%d", len(ids), at)
