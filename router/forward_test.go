@@ -14,6 +14,7 @@ import (
 	"rillkeep.dev/rillkeep/plane"
 	"rillkeep.dev/rillkeep/router/peer"
 	"rillkeep.dev/rillkeep/router/wire"
+	"rillkeep.dev/rillkeep/store"
 	"rillkeep.dev/rillkeep/store/storetest"
 )
 
@@ -43,7 +44,7 @@ func oneOf(t *testing.T, cluster Cluster) *Router {
 func memberOfCluster(t *testing.T, cfg Config, cluster Cluster) *Router {
 	t.Helper()
 	rows := storetest.NewMemory()
-	actors, err := actor.New(actor.Config{Plane: plane.Config{Store: rows}, Node: "n/1", Authorize: Authorize})
+	actors, err := actor.New(actor.Config{Plane: plane.Config{Store: rows, Texts: store.Texts(rows)}, Node: "n/1", Authorize: Authorize})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -119,6 +119,9 @@ func TestReadersOfADrainingNodeReadOnThereWhileItLasts(t *testing.T) {
 			drained <- time.Since(began)
 		})
 		w.until(5*time.Second, "it is another's", func() bool { return len(w.judge.of("s").owners) == 2 })
+		if took := time.Since(began); took < 1500*time.Millisecond {
+			w.t.Errorf("it was another's after %v: the others had no time to hear of it", took)
+		}
 		for _, m := range others { // they knew before
 			if c, err := m.cluster(); err != nil || c.Members[w.index(leaves)].Share > 0 {
 				w.t.Errorf("to %s the ring is %+v, %v", m.name, c.Members, err)
