@@ -29,6 +29,7 @@ type others struct {
 }
 
 func (o *others) Has(string) bool { return true }
+func (o *others) Digest() string  { return "of n/1's ring" }
 
 func (o *others) Do(_ context.Context, member string, req *http.Request) (*http.Response, error) {
 	o.asked, o.last = append(o.asked, member), req
@@ -161,6 +162,9 @@ func TestAnAttachIsForTheTextThatIsLacking(t *testing.T) {
 		_ = source.Close()
 		if id := o.last.Header.Get("Last-Event-ID"); id != tt.id || o.last.URL.RequestURI() != "/v1/streams/a%2Fb?plane=live" {
 			t.Errorf("%d in epoch %d: asked for %s from %q", tt.from, tt.epoch, o.last.URL, id)
+		}
+		if ring := o.last.Header.Get(ringHeader); ring != o.Digest() {
+			t.Errorf("it is told of the ring %q", ring)
 		}
 	}
 }
