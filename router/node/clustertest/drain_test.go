@@ -171,6 +171,8 @@ func TestADrainingNodeOpensNoStreamAndSaysWhoDoes(t *testing.T) {
 				w.t.Fatal(err)
 			}
 		}
+		w.isolate(leaves) // for a second nobody hears of the drain
+		defer time.AfterFunc(time.Second, w.net.Heal).Stop()
 		drained := make(chan struct{})
 		w.running.Go(func() {
 			leaves.drain()
