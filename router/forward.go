@@ -38,6 +38,10 @@ var (
 	// errNoHost says that the member that has a stream can't be asked now.
 	errNoHost = wire.Detail(wire.ErrUnavailable, "the node that has the stream can't be reached now; try again")
 
+	// errOurs says that, as the member knows that was asked, this node has the stream,
+	// or is to open it.
+	errOurs = fmt.Errorf("another node sends it back: %w", errNoHost)
+
 	// errGone says that the member that a row names has left the cluster.
 	errGone = wire.Detail(wire.ErrUnavailable, "the node that had the stream is gone; the stream ends interrupted within a minute")
 
@@ -129,11 +133,12 @@ func (r *Router) left(c echo.Context, err error) error {
 // another has the stream is sent there.
 func (r *Router) route(c echo.Context, next echo.HandlerFunc, replay bool, send func(member string) (*http.Response, error)) error {
 	id := streamID(c)
-	member := r.place(id)
+	member, tried := r.place(id), false
 	switch member {
 	case "":
 		return wire.Detail(wire.ErrUnavailable, "the cluster has no active node now; try again")
 	case r.cfg.Cluster.Self():
+		tried = true
 		err := next(c)
 		other, ok := errors.AsType[*heldBy](err)
 		if !ok || c.Response().Committed {
@@ -146,6 +151,12 @@ func (r *Router) route(c echo.Context, next echo.HandlerFunc, replay bool, send 
 		return flyReplay(c, machine)
 	}
 	resp, err := send(member)
+	if errors.Is(err, errOurs) && !tried { // it drains, and this node has yet to hear of that; or the row was ours only then
+		if err = next(c); errors.Is(err, plane.ErrHeld) && !c.Response().Committed {
+			return errNoHost
+		}
+		return err
+	}
 	if err != nil {
 		return err
 	}
@@ -187,7 +198,9 @@ func (r *Router) ask(ctx context.Context, id, member string, build func(context.
 		switch {
 		case !ok:
 			return resp, member, err
-		case hint.member == member || hint.member == r.cfg.Cluster.Self():
+		case hint.member == r.cfg.Cluster.Self():
+			return nil, "", errOurs
+		case hint.member == member:
 			return nil, "", errNoHost // its row changes hands just now
 		}
 		member = hint.member

@@ -14,6 +14,7 @@ import (
 	"rillkeep.dev/rillkeep/plane"
 	"rillkeep.dev/rillkeep/router/peer"
 	"rillkeep.dev/rillkeep/router/wire"
+	"rillkeep.dev/rillkeep/store"
 	"rillkeep.dev/rillkeep/store/storetest"
 )
 
@@ -31,8 +32,19 @@ func (two) Do(context.Context, string, *http.Request) (*http.Response, error) {
 
 func oneOfTwo(t *testing.T, cfg Config) *Router {
 	t.Helper()
+	return memberOfCluster(t, cfg)
+}
+
+// oneOf is n/1 of a cluster.
+func oneOf(t *testing.T, cluster Cluster) *Router {
+	t.Helper()
+	return memberOfCluster(t, Config{Cluster: cluster})
+}
+
+func memberOfCluster(t *testing.T, cfg Config) *Router {
+	t.Helper()
 	rows := storetest.NewMemory()
-	actors, err := actor.New(actor.Config{Plane: plane.Config{Store: rows}, Node: "n/1", Authorize: Authorize})
+	actors, err := actor.New(actor.Config{Plane: plane.Config{Store: rows, Texts: store.Texts(rows)}, Node: "n/1", Authorize: Authorize})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -118,6 +118,14 @@ func TestAStreamIsWithItsOwnerWhoeverIsAsked(t *testing.T) {
 	if len(at) != 3 {
 		t.Errorf("streams are at %v", at)
 	}
+	for i, n := range nodes { // two of them are not its owner
+		id := fmt.Sprint("failed ", i)
+		nodes[0].open(id)
+		a := n.do(http.MethodPost, path(id, "fail"), `{"error":"boom"}`)
+		if snap := nodes[0].snapshot(id); a.status != http.StatusOK || snap.Status != plane.StatusError || snap.Error != "boom" {
+			t.Errorf("%s: %d %s; it is %+v", id, a.status, a.body, snap)
+		}
+	}
 }
 
 func TestEveryNodeDescribesTheCluster(t *testing.T) {
@@ -254,7 +262,7 @@ func TestReadersOfAnotherNodesStreamAreOneAttach(t *testing.T) {
 		})
 	}
 	joined.Wait()
-	hosting.push(id, 0, "to all of them")
+	pos := hosting.push(id, 0, "to all of them")
 	await(t, "one attach", func() bool {
 		return hosting.metrics()["rillkeep_readers"] == 1 && far.metrics()["rillkeep_readers"] == readers
 	})
@@ -263,6 +271,10 @@ func TestReadersOfAnotherNodesStreamAreOneAttach(t *testing.T) {
 	await(t, "no attach", func() bool { return hosting.metrics()["rillkeep_readers"] == 0 })
 	if st := hosting.snapshot(id); st.Status != plane.StatusStreaming {
 		t.Errorf("the readers' leaving made it %s", st.Status)
+	}
+	far.push(id, pos, ", and on")
+	if sealed := far.seal(id); sealed.Status != plane.StatusComplete {
+		t.Errorf("the readers' leaving made it %s", sealed.Status)
 	}
 }
 
