@@ -179,7 +179,7 @@ func (g *gates) caller(conn net.Conn) *node {
 			continue
 		}
 		for _, n := range g.c.nodes {
-			if p := n.run(); p != nil && has(p.cmd.Process.Pid, socket) {
+			if p := n.run(); p != nil && has(p.Cmd.Process.Pid, socket) {
 				return n
 			}
 		}

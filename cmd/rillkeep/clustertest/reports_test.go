@@ -201,8 +201,8 @@ func TestReadersAndOwnersThatDieLeaveNoTrace(t *testing.T) {
 	}
 	c.await("none left", func() bool { return far.metric("rillkeep_readers") == 0 })
 	for _, n := range others {
-		if said := n.run().err.String(); strings.Contains(said, "goroutine ") || strings.Contains(said, "panic") {
-			t.Errorf("%s said %s", n.name, last(said, 4000))
+		if said := n.run().Err.String(); strings.Contains(said, "goroutine ") || strings.Contains(said, "panic") {
+			t.Errorf("%s said %s", n.name, n.run().Err.Last(4000))
 		}
 	}
 }
@@ -243,7 +243,7 @@ func TestANodeThatDrainsIsNotReadyAndASecondSignalEndsIt(t *testing.T) {
 	r := &reader{c: c, text: p.text, only: owner}
 	go func() { _ = r.run(ctx) }() // holds the drain up, since the stream goes on elsewhere
 	c.await("its reader", func() bool { return r.opened.Load() })
-	owner.run().signal(t, syscall.SIGTERM)
+	owner.run().Signal(t, syscall.SIGTERM)
 	c.await("word of the drain", func() bool {
 		resp, err := c.calls.Get(owner.url() + "/readyz")
 		if err != nil {
@@ -253,11 +253,11 @@ func TestANodeThatDrainsIsNotReadyAndASecondSignalEndsIt(t *testing.T) {
 		return resp.StatusCode == http.StatusServiceUnavailable
 	})
 	c.await("the stream elsewhere", func() bool { return others[0].is(others[0].snapshot("m1").Host) })
-	if isOver(owner.run()) {
+	if owner.run().IsOver() {
 		t.Fatal("it did not wait for its reader")
 	}
-	owner.run().signal(t, syscall.SIGTERM)
-	if code := owner.run().ended(t); code == 0 {
+	owner.run().Signal(t, syscall.SIGTERM)
+	if code := owner.run().Ended(t); code == 0 {
 		t.Error("a second signal ends it as if all were well")
 	}
 	if err := p.append(t.Context(), p.text.ends[6]); err != nil {
