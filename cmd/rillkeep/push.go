@@ -110,9 +110,8 @@ func (p pushCmd) seal(ctx context.Context, c *client.Client, ack wire.Ack, pumpe
 	case !ours:
 		sealed, err := c.Close(ctx, p.ID, wire.Close{Status: plane.StatusInterrupted})
 		switch {
-		case errors.Is(err, client.ErrUnreached):
-			return sealed, fmt.Errorf("the node went away in mid-stream: %s; %d units were known to be durable, and the stream will end interrupted",
-				plain(pumped), ack.DurableSeq)
+		case errors.Is(err, client.ErrUnreached), errors.Is(err, wire.ErrUnavailable):
+			return p.left(ctx, c, ack, pumped)
 		case err != nil:
 			return sealed, pumped
 		}
@@ -122,6 +121,25 @@ func (p pushCmd) seal(ctx context.Context, c *client.Client, ack wire.Ack, pumpe
 	default:
 		return c.Fail(ctx, p.ID, source.Error())
 	}
+}
+
+// leftTime is how long a push asks what became of a stream whose node went away.
+const leftTime = 10 * time.Second
+
+// left says what is safe of a stream whose node went away, and how to go on; or how
+// it has ended, if another node knows that already.
+func (p pushCmd) left(ctx context.Context, c *client.Client, ack wire.Ack, pumped error) (wire.Sealed, error) {
+	ctx, cancel := context.WithTimeout(ctx, leftTime)
+	defer cancel()
+	durable := ack.DurableSeq
+	if snap, err := c.Snapshot(ctx, p.ID); err == nil {
+		if snap.Status.Ended() {
+			return wire.Sealed{Status: snap.Status, Seq: snap.Seq, DurableSeq: snap.DurableSeq}, nil
+		}
+		durable = max(durable, snap.DurableSeq)
+	}
+	return wire.Sealed{}, fmt.Errorf(`the node of stream %s went away in mid-stream: %s; %d units are known to be durable, and the stream will end interrupted
+What is kept of it then is printed by rillkeep show %[1]s; push the whole again with another id.`, word(p.ID), plain(pumped), durable)
 }
 
 // detach returns in as something that can be broken off in the middle of a read:

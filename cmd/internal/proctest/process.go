@@ -98,9 +98,15 @@ func (p *Process) wait(tb testing.TB, o *Output, text string) {
 // Ended waits for the end and returns the exit code.
 func (p *Process) Ended(tb testing.TB) int {
 	tb.Helper()
+	return p.EndedWithin(tb, patience)
+}
+
+// EndedWithin is Ended for what may take longer than a moment.
+func (p *Process) EndedWithin(tb testing.TB, limit time.Duration) int {
+	tb.Helper()
 	select {
 	case <-p.Done:
-	case <-time.After(patience):
+	case <-time.After(limit):
 		tb.Fatal("does not end")
 	}
 	return p.Cmd.ProcessState.ExitCode()
