@@ -61,6 +61,7 @@ type Router struct {
 	crews   crews           // of readers at the tip
 	watches watches         // of readers that follow durable text
 	places  places          // where streams are, by their rows
+	looks   looks           // at rows, of readers that come back
 	deaf    atomic.Bool     // changes made elsewhere are not heard
 	stop    context.Context // done when readers are to end
 	end     context.CancelFunc

@@ -49,11 +49,17 @@ type node struct {
 func open(t testing.TB, size int, args ...string) *cluster {
 	t.Helper()
 	c := assemble(t, size, args...)
+	c.start()
+	return c
+}
+
+// start starts all nodes, and waits until they are one cluster.
+func (c *cluster) start() {
+	c.Helper()
 	for _, n := range c.nodes {
 		n.start()
 	}
 	c.settle()
-	return c
 }
 
 // assemble is open without a start.

@@ -4,10 +4,8 @@ import (
 	"context"
 	"io"
 	"iter"
-	"math/rand/v2"
 	"net/http"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -166,47 +164,6 @@ func TestReadersOfEveryNodeGetTheSameHeaders(t *testing.T) {
 	}
 }
 
-// Report 61, abort-handler-panic.
-func TestReadersAndOwnersThatDieLeaveNoTrace(t *testing.T) {
-	t.Parallel()
-	const crowd = 300
-	c := open(t, 3)
-	p, owner, others := begun(c, "m1")
-	far := others[0]
-	ctx, cut := context.WithCancel(t.Context())
-	defer cut()
-	var reading sync.WaitGroup
-	for range crowd {
-		r := &reader{c: c, text: p.text, only: far}
-		mine, leave := context.WithCancel(ctx)
-		time.AfterFunc(rand.N(3*time.Second), leave) // in mid-stream
-		reading.Go(func() {
-			defer leave()
-			if err := r.run(mine); err != nil && mine.Err() == nil {
-				t.Error(err)
-			}
-		})
-	}
-	stay := &reader{c: c, text: p.text, only: far}
-	stayed := make(chan error, 1)
-	go func() { stayed <- stay.run(c.within(2 * patience)) }()
-	p.next, p.pause = 5, 40*time.Millisecond
-	if err := p.speak(t.Context(), nil); err != nil {
-		t.Fatal(err)
-	}
-	owner.kill()
-	reading.Wait()
-	if err := <-stayed; err != nil || stay.end.status != plane.StatusInterrupted {
-		t.Errorf("who stayed has its end as %+v, %v", stay.end, err)
-	}
-	c.await("none left", func() bool { return far.metric("rillkeep_readers") == 0 })
-	for _, n := range others {
-		if said := n.run().Err.String(); strings.Contains(said, "goroutine ") || strings.Contains(said, "panic") {
-			t.Errorf("%s said %s", n.name, n.run().Err.Last(4000))
-		}
-	}
-}
-
 // Report 69, same-name-new-ip.
 func TestANodeKilledAndStartedAtAnotherAddressIsServedThere(t *testing.T) {
 	t.Parallel()
@@ -264,69 +221,6 @@ func TestANodeThatDrainsIsNotReadyAndASecondSignalEndsIt(t *testing.T) {
 		t.Error(err)
 	}
 	if err := p.close(t.Context()); err != nil {
-		t.Error(err)
-	}
-}
-
-// Report 90, reconnect-herd.
-func TestAHerdOfReadersThatComesBackIsOneAttach(t *testing.T) {
-	t.Parallel()
-	const herd, soon = 600, 30 * time.Second
-	c := open(t, 3)
-	p, owner, others := begun(c, "m1")
-	dying, rest := others[0], others[1]
-	reading, ctx := errgroup.WithContext(c.within(2 * patience))
-	readers := make([]*reader, herd)
-	for i := range readers {
-		r := &reader{c: c, text: p.text}
-		for c.through(r.attempt) != dying || c.through(r.attempt+1) != rest && c.through(r.attempt+2) != rest {
-			r.attempt++
-		}
-		readers[i] = r
-		reading.Go(func() error { return r.run(ctx) })
-	}
-	at := func(seq int64) func() bool {
-		return func() bool {
-			for _, r := range readers {
-				if r.at.Load() < seq {
-					return ctx.Err() != nil
-				}
-			}
-			return true
-		}
-	}
-	c.await("the herd", at(p.pos))
-	dying.kill()
-	killed := time.Now()
-	if err := p.append(t.Context(), p.text.ends[8]); err != nil {
-		t.Fatal(err)
-	}
-	c.await("the herd elsewhere", at(p.pos))
-	took := time.Since(killed)
-	t.Logf("all were back %v after the kill", took.Round(time.Millisecond))
-	if took > soon {
-		t.Errorf("it took %v", took)
-	}
-	if n := rest.metric("rillkeep_relay_attaches_total"); n > 1 {
-		t.Errorf("%v attaches for one stream", n)
-	}
-	c.await("a ring of those who live", func() bool {
-		_, cl := owner.place()
-		seen, err := cl.Cluster(t.Context())
-		if err != nil {
-			return false
-		}
-		for _, m := range seen.Members {
-			if dying.is(m.Name) {
-				return false
-			}
-		}
-		return len(seen.Members) == 2 // and none of them was taken for dead
-	})
-	if err := p.close(t.Context()); err != nil {
-		t.Error(err)
-	}
-	if err := reading.Wait(); err != nil {
 		t.Error(err)
 	}
 }
