@@ -11,7 +11,7 @@ run: build ## start three nodes behind 127.0.0.1:8080, with their store in ./dat
 build: ## RELEASE=v1.2.3 is what it then says its version is
 	$(GO) build -ldflags "$(if $(RELEASE),-X main.release=$(RELEASE))" -o bin/rillkeep ./cmd/rillkeep
 
-test: ## all tests, race detector on; needs PostgreSQL, PgBouncer and Chromium, and gets them
+test: ## all tests, race detector on; needs PostgreSQL, PgBouncer, nginx and Chromium, and gets them
 	.ci/tools
 	$(GO) test -race -timeout 15m $$($(GO) list ./... | grep -v /cmd/rillkeep/clustertest)
 	$(MAKE) test-cluster

@@ -19,6 +19,7 @@ import (
 
 // Report 61, abort-handler-panic.
 func TestReadersAndOwnersThatDieLeaveNoTrace(t *testing.T) {
+	t.Parallel()
 	const crowd, closed = 1000, 100
 	c := open(t, 3)
 	p, owner, others := begun(c, "m1")

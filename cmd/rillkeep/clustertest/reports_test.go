@@ -121,49 +121,6 @@ func TestAStopAtAnyNodeStopsTheUpstreamAtTheOwner(t *testing.T) {
 	}
 }
 
-// Report 55, buffering-header-lost.
-func TestReadersOfEveryNodeGetTheSameHeaders(t *testing.T) {
-	t.Parallel()
-	c := open(t, 3)
-	p, _, _ := begun(c, "m1")
-	check := func(when string, n *node, header ...string) {
-		t.Helper()
-		ctx, leave := context.WithCancel(t.Context())
-		defer leave()
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, n.url()+"/v1/streams/m1", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i := 0; i < len(header); i += 2 {
-			req.Header.Set(header[i], header[i+1])
-		}
-		resp, err := c.reads.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer resp.Body.Close()
-		for name, want := range map[string]string{
-			"Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-cache, no-transform",
-			"X-Accel-Buffering": "no", "Content-Length": "", "Content-Encoding": "",
-		} {
-			if got := resp.Header.Get(name); got != want || resp.StatusCode != http.StatusOK {
-				t.Errorf("%s, %s: %s, %s is %q, want %q", n.name, when, resp.Status, name, got, want)
-			}
-		}
-	}
-	for _, n := range c.nodes {
-		check("live", n)
-		check("resumed", n, "Last-Event-ID", "7")
-	}
-	if err := p.close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	for _, n := range c.nodes {
-		check("finished", n)
-		check("finished and resumed", n, "Last-Event-ID", "7")
-	}
-}
-
 // Report 69, same-name-new-ip.
 func TestANodeKilledAndStartedAtAnotherAddressIsServedThere(t *testing.T) {
 	t.Parallel()
