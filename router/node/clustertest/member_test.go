@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"net/netip"
 	"time"
 
 	"rillkeep.dev/rillkeep/ring/ringtest"
@@ -75,13 +76,17 @@ func (w *world) startAt(number int, name string) *member {
 		}
 		return l
 	}
+	peers := listen(peerPort)
+	if as := w.poses[number]; as > 0 {
+		peers = posing{peers, net.TCPAddrFromAddrPort(netip.MustParseAddrPort(fmt.Sprintf("10.1.0.%d:%d", as, peerPort)))}
+	}
 	ctx, cancel := context.WithTimeout(w.ctx, time.Minute)
 	defer cancel()
 	m.node, err = node.Open(ctx, node.Config{
 		Name: m.name, Store: locking{m.store, &w.locked}, Listener: listen(httpPort), Logger: w.log.logger(m.name),
 		Limits: router.Limits{Ping: w.ping},
 		Cluster: &node.Cluster{
-			Secrets: []string{secret}, Transport: transport, Listener: listen(peerPort),
+			Secrets: []string{secret}, Transport: transport, Listener: peers,
 			Dial: func(ctx context.Context, addr string) (net.Conn, error) { return m.wire.Dial(ctx, "tcp", addr) },
 		},
 	})
@@ -95,6 +100,14 @@ func (w *world) startAt(number int, name string) *member {
 	}
 	return m
 }
+
+// posing is a listener that says that it is elsewhere.
+type posing struct {
+	net.Listener
+	at net.Addr
+}
+
+func (p posing) Addr() net.Addr { return p.at }
 
 func (m *member) httpAddr() string { return fmt.Sprintf("%s:%d", m.wire.IP(), httpPort) }
 

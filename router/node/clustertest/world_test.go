@@ -31,6 +31,7 @@ type world struct {
 	members []*member
 	log     *log
 	ping    time.Duration // of nodes to their readers
+	poses   map[int]int   // numbers of members who say that they are where another is
 
 	ctx       context.Context // of all clients
 	end       context.CancelFunc
