@@ -84,6 +84,12 @@ func (p pushCmd) Run(ctx context.Context, con *console) error {
 		pumped = &client.SourceError{Err: errStopped}
 	}
 	sealed, err := p.seal(context.WithoutCancel(ctx), c, ack, pumped)
+	if isAway(err) {
+		if pumped == nil {
+			pumped = err
+		}
+		sealed, err = p.left(context.WithoutCancel(ctx), c, ack, pumped)
+	}
 	if err != nil {
 		return err
 	}
@@ -109,18 +115,20 @@ func (p pushCmd) seal(ctx context.Context, c *client.Client, ack wire.Ack, pumpe
 		return wire.Sealed{Status: ack.Status, Seq: ack.Seq, DurableSeq: ack.DurableSeq}, nil
 	case !ours:
 		sealed, err := c.Close(ctx, p.ID, wire.Close{Status: plane.StatusInterrupted})
-		switch {
-		case errors.Is(err, client.ErrUnreached), errors.Is(err, wire.ErrUnavailable):
-			return p.left(ctx, c, ack, pumped)
-		case err != nil:
-			return sealed, pumped
+		if err != nil && !isAway(err) {
+			err = pumped
 		}
-		return sealed, nil
+		return sealed, err
 	case errors.Is(source, errStopped), errors.Is(source, upstream.ErrTruncated):
 		return c.Close(ctx, p.ID, wire.Close{Status: plane.StatusInterrupted})
 	default:
 		return c.Fail(ctx, p.ID, source.Error())
 	}
+}
+
+// isAway reports whether nobody can be told how a stream is to end.
+func isAway(err error) bool {
+	return errors.Is(err, client.ErrUnreached) || errors.Is(err, wire.ErrUnavailable)
 }
 
 // leftTime is how long a push asks what became of a stream whose node went away.
@@ -138,8 +146,18 @@ func (p pushCmd) left(ctx context.Context, c *client.Client, ack wire.Ack, pumpe
 		}
 		durable = max(durable, snap.DurableSeq)
 	}
-	return wire.Sealed{}, fmt.Errorf(`the node of stream %s went away in mid-stream: %s; %d units are known to be durable, and the stream will end interrupted
-What is kept of it then is printed by rillkeep show %[1]s; push the whole again with another id.`, word(p.ID), plain(pumped), durable)
+	return wire.Sealed{}, &leftError{id: p.ID, why: plain(pumped), durable: durable}
+}
+
+// leftError says that a stream was left in the middle, as its node went away.
+type leftError struct {
+	id, why string
+	durable int64 // units
+}
+
+func (e *leftError) Error() string {
+	return fmt.Sprintf("the node of stream %s went away in mid-stream: %s; %d units are known to be durable, and the stream will end interrupted",
+		word(e.id), e.why, e.durable)
 }
 
 // detach returns in as something that can be broken off in the middle of a read:
