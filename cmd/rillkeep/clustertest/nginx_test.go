@@ -19,6 +19,7 @@ const stock = `
 daemon off;
 master_process off;
 pid %[1]s/pid;
+error_log stderr;
 events {}
 http {
 	access_log off;
@@ -50,7 +51,7 @@ func nginx(c *cluster, nodes ...*node) (fronts []*node, deaf *node) {
 	if err := os.WriteFile(file, fmt.Appendf(nil, stock, dir, &servers), 0o600); err != nil {
 		c.Fatal(err)
 	}
-	p := proctest.Start(c, exec.Command(nginxBinary(c), "-e", "stderr", "-p", dir, "-c", file))
+	p := proctest.Start(c, exec.Command(nginxBinary(c), "-p", dir, "-c", file))
 	c.await("nginx", func() bool {
 		if p.IsOver() {
 			c.Fatalf("nginx has ended: %s", p.Err)
