@@ -99,7 +99,7 @@ func TestANodeThatCannotBeAskedIsOneWarningHoweverManyReadersItHas(t *testing.T)
 		log.want(t, "down for long")
 
 		p.down.Store(false)
-		if _, err := r.send(t.Context(), "m1", "n/2", request(t)); err != nil {
+		if _, err := r.send(t.Context(), "m1", "n/2", where(t)); err != nil {
 			t.Fatal(err)
 		}
 		if said := log.String(); !strings.Contains(said, "failed=2000") || !strings.Contains(said, "member=n/2") {
@@ -126,7 +126,7 @@ func unreachable(t *testing.T, m *Metrics) (n float64) {
 	return n
 }
 
-func request(t *testing.T) *http.Request {
+func where(t *testing.T) *http.Request {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, peerURL("m1", "/where"), nil)
 	if err != nil {
@@ -140,7 +140,7 @@ func TestANodeThatAnswersEveryOtherTimeIsLoggedSeldom(t *testing.T) {
 		r, p, log := tellingOne(t)
 		for i := range 1000 { // 100 s
 			p.down.Store(i%2 == 0)
-			_, _ = r.send(t.Context(), "m1", "n/2", request(t))
+			_, _ = r.send(t.Context(), "m1", "n/2", where(t))
 			time.Sleep(100 * time.Millisecond)
 		}
 		if got := len(log.take()); got != 20 {

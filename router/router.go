@@ -63,6 +63,7 @@ type Router struct {
 	places  places          // where streams are, by their rows
 	outages outages         // of other nodes, as the log knows them
 	relayed repeats         // failures of the relay that the log was not told of
+	looks   looks           // at rows, of readers that come back
 	deaf    atomic.Bool     // changes made elsewhere are not heard
 	stop    context.Context // done when readers are to end
 	end     context.CancelFunc

@@ -12,8 +12,8 @@ import (
 func TestServeLivesWithFewFileDescriptors(t *testing.T) {
 	t.Parallel()
 	p := shell(t, "ulimit -n 256; exec rillkeep serve --listen 127.0.0.1:0")
-	p.printed(t, "in a browser.")
-	url := address.FindStringSubmatch(p.out.String())[1]
+	p.Printed(t, "in a browser.")
+	url := address.FindStringSubmatch(p.Out.String())[1]
 	post(t, url+"/v1/streams/m1", ``)
 	served, refused := 0, 0
 	var readers []*http.Response
@@ -62,7 +62,7 @@ func TestServeLivesWithFewFileDescriptors(t *testing.T) {
 	for _, resp := range readers {
 		_ = resp.Body.Close()
 	}
-	if said := p.err.String(); strings.Contains(said, "too many open files") {
+	if said := p.Err.String(); strings.Contains(said, "too many open files") {
 		t.Errorf("it ran out of them: %s", said)
 	}
 }

@@ -84,6 +84,12 @@ func (p pushCmd) Run(ctx context.Context, con *console) error {
 		pumped = &client.SourceError{Err: errStopped}
 	}
 	sealed, err := p.seal(context.WithoutCancel(ctx), c, ack, pumped)
+	if isAway(err) {
+		if pumped == nil {
+			pumped = err
+		}
+		sealed, err = p.left(context.WithoutCancel(ctx), c, ack, pumped)
+	}
 	if err != nil {
 		return err
 	}
@@ -109,19 +115,49 @@ func (p pushCmd) seal(ctx context.Context, c *client.Client, ack wire.Ack, pumpe
 		return wire.Sealed{Status: ack.Status, Seq: ack.Seq, DurableSeq: ack.DurableSeq}, nil
 	case !ours:
 		sealed, err := c.Close(ctx, p.ID, wire.Close{Status: plane.StatusInterrupted})
-		switch {
-		case errors.Is(err, client.ErrUnreached):
-			return sealed, fmt.Errorf("the node went away in mid-stream: %s; %d units were known to be durable, and the stream will end interrupted",
-				plain(pumped), ack.DurableSeq)
-		case err != nil:
-			return sealed, pumped
+		if err != nil && !isAway(err) {
+			err = pumped
 		}
-		return sealed, nil
+		return sealed, err
 	case errors.Is(source, errStopped), errors.Is(source, upstream.ErrTruncated):
 		return c.Close(ctx, p.ID, wire.Close{Status: plane.StatusInterrupted})
 	default:
 		return c.Fail(ctx, p.ID, source.Error())
 	}
+}
+
+// isAway reports whether nobody can be told how a stream is to end.
+func isAway(err error) bool {
+	return errors.Is(err, client.ErrUnreached) || errors.Is(err, wire.ErrUnavailable)
+}
+
+// leftTime is how long a push asks what became of a stream whose node went away.
+const leftTime = 10 * time.Second
+
+// left says what is safe of a stream whose node went away, and how to go on; or how
+// it has ended, if another node knows that already.
+func (p pushCmd) left(ctx context.Context, c *client.Client, ack wire.Ack, pumped error) (wire.Sealed, error) {
+	ctx, cancel := context.WithTimeout(ctx, leftTime)
+	defer cancel()
+	durable := ack.DurableSeq
+	if snap, err := c.Snapshot(ctx, p.ID); err == nil {
+		if snap.Status.Ended() {
+			return wire.Sealed{Status: snap.Status, Seq: snap.Seq, DurableSeq: snap.DurableSeq}, nil
+		}
+		durable = max(durable, snap.DurableSeq)
+	}
+	return wire.Sealed{}, &leftError{id: p.ID, why: plain(pumped), durable: durable}
+}
+
+// leftError says that a stream was left in the middle, as its node went away.
+type leftError struct {
+	id, why string
+	durable int64 // units
+}
+
+func (e *leftError) Error() string {
+	return fmt.Sprintf("the node of stream %s went away in mid-stream: %s; %d units are known to be durable, and the stream will end interrupted",
+		word(e.id), e.why, e.durable)
 }
 
 // detach returns in as something that can be broken off in the middle of a read:

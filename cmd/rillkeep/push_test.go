@@ -211,13 +211,13 @@ func TestPushWhoseConnectionIsLostSealsItsStreamAndSaysWhy(t *testing.T) {
 	s := openServer(t, node.Config{})
 	way := openWay(t, strings.TrimPrefix(s.URL(), "http://"))
 	push := launch(t, "push", "m1", "--server", "http://"+way.addr())
-	if _, err := io.WriteString(push.in, "text"); err != nil {
+	if _, err := io.WriteString(push.In, "text"); err != nil {
 		t.Fatal(err)
 	}
 	s.waitText(t, "m1", "text")
 	way.cut()
-	code := push.ended(t)
-	if said := push.err.String(); code != exitInterrupted || !strings.HasPrefix(said, "rillkeep: the stream was interrupted: ") || strings.Count(said, "\n") != 1 {
+	code := push.Ended(t)
+	if said := push.Err.String(); code != exitInterrupted || !strings.HasPrefix(said, "rillkeep: the stream was interrupted: ") || strings.Count(said, "\n") != 1 {
 		t.Errorf("exit %d, said %q", code, said)
 	}
 	if snap := s.snapshot(t, "m1"); snap.Status != plane.StatusInterrupted || snap.Text != "text" {
@@ -234,19 +234,20 @@ func TestPushSaysWhatItKnowsWhenItsNodeGoesAway(t *testing.T) {
 	}{
 		"stopped": {syscall.SIGTERM, exitInterrupted, regexp.MustCompile(`^rillkeep: the stream was interrupted\n$`)},
 		"killed": {os.Kill, exitFailure, regexp.MustCompile(
-			`^rillkeep: the node went away in mid-stream: .+; [04] units were known to be durable, and the stream will end interrupted\n$`)},
+			`^rillkeep: the node of stream m1 went away in mid-stream: .+; [04] units are known to be durable, and the stream will end interrupted\n` +
+				`What is kept of it then is printed by rillkeep show m1; push the whole again with another id\.\n$`)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p, url := serve(t)
 			push := launch(t, "push", "m1", "--server", url)
-			if _, err := io.WriteString(push.in, "text"); err != nil {
+			if _, err := io.WriteString(push.In, "text"); err != nil {
 				t.Fatal(err)
 			}
 			waitText(t, url, "m1", "text")
 			at(t, url, nil, "flush", "m1").want(t, 0, "durable through 4\n", "")
-			p.signal(t, tt.signal)
-			if code, said := push.ended(t), push.err.String(); code != tt.code || !tt.want.MatchString(said) {
+			p.Signal(t, tt.signal)
+			if code, said := push.Ended(t), push.Err.String(); code != tt.code || !tt.want.MatchString(said) {
 				t.Errorf("exit %d, said %q", code, said)
 			}
 		})

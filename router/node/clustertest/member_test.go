@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"strconv"
 	"strings"
 	"time"
@@ -79,10 +80,14 @@ func (w *world) startAt(number int, name string) *member {
 		}
 		return l
 	}
+	peers := listen(peerPort)
+	if as := w.poses[number]; as > 0 {
+		peers = posing{peers, net.TCPAddrFromAddrPort(netip.MustParseAddrPort(fmt.Sprintf("10.1.0.%d:%d", as, peerPort)))}
+	}
 	ctx, cancel := context.WithTimeout(w.ctx, time.Minute)
 	defer cancel()
 	cluster := &node.Cluster{
-		Secrets: []string{secret}, Transport: transport, Listener: listen(peerPort),
+		Secrets: []string{secret}, Transport: transport, Listener: peers,
 		Dial: func(ctx context.Context, addr string) (net.Conn, error) { return m.wire.Dial(ctx, "tcp", addr) },
 	}
 	if w.change != nil {
@@ -102,6 +107,14 @@ func (w *world) startAt(number int, name string) *member {
 	}
 	return m
 }
+
+// posing is a listener that says that it is elsewhere.
+type posing struct {
+	net.Listener
+	at net.Addr
+}
+
+func (p posing) Addr() net.Addr { return p.at }
 
 func (m *member) httpAddr() string { return fmt.Sprintf("%s:%d", m.wire.IP(), httpPort) }
 

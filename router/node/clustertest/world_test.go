@@ -33,6 +33,7 @@ type world struct {
 	log     *log
 	ping    time.Duration       // of nodes to their readers
 	change  func(*node.Cluster) // of what nodes are told of their cluster; nil for nothing
+	poses   map[int]int         // numbers of members who say that they are where another is
 
 	ctx       context.Context // of all clients
 	end       context.CancelFunc
