@@ -96,6 +96,9 @@ type System struct {
 	mu        sync.Mutex // guards below
 	active    map[string]*activation
 	left      map[string]*time.Timer // what is not to come back yet, by id
+	given     map[string]plane.Row   // rows that were given up, for others to adopt
+	strays    map[string]bool        // whose rows are to be given back, for they have this node's token
+	unsure    map[string]bool        // whose claim is being given back, by a call without an answer so far
 	live      int                    // activations whose stream is being opened or has not ended
 	lingering list.List              // lingerers, in the order in which they ended
 	trimmed   time.Time              // when relief last looked at all live streams
@@ -142,7 +145,7 @@ func New(cfg Config) (*System, error) {
 		return nil, err
 	}
 	y := &System{
-		active: make(map[string]*activation), left: make(map[string]*time.Timer),
+		active: make(map[string]*activation), left: make(map[string]*time.Timer), given: make(map[string]plane.Row), unsure: make(map[string]bool), strays: make(map[string]bool),
 		links: make(map[string]*link), rests: make(map[string]*pause),
 		log: cmp.Or(cfg.Plane.Logger, slog.New(slog.DiscardHandler)),
 	}
@@ -181,7 +184,8 @@ func New(cfg Config) (*System, error) {
 // A name that is held, opening, live or lingering, is refused with
 // plane.ErrOpenHere; a node that is full, of streams or of text, refuses with
 // plane.ErrFull; a drain that overtakes the open ends it with
-// plane.ErrDraining.
+// plane.ErrDraining. plane.ErrNoAnswer says that the node gives back an earlier
+// claim, and does not know yet how that went.
 func (y *System) Open(ctx context.Context, claim plane.Claim) (*plane.Stream, error) {
 	claim.Node = y.cfg.Node
 	return y.activate(ctx, claim.ID, way{
@@ -208,6 +212,10 @@ func (y *System) activate(ctx context.Context, id string, w way) (*plane.Stream,
 	y.relieve()
 	full := y.cfg.Plane.Budget.Exceeded()
 	y.mu.Lock()
+	if y.unsure[id] {
+		y.mu.Unlock()
+		return nil, fmt.Errorf("%q was just given back: %w", id, plane.ErrNoAnswer)
+	}
 	a, err := y.reserve(id, full, w.adopts)
 	y.mu.Unlock()
 	if err != nil {

@@ -26,6 +26,7 @@ type wire struct {
 	mu       sync.Mutex // guards below
 	down     bool       // nothing can be attached
 	silent   bool       // a source says nothing
+	flaps    bool       // a source says one thing, and breaks
 	cuts     chan struct{}
 	asked    []actor.Access
 	open     int
@@ -46,7 +47,7 @@ func (w *wire) attach(ctx context.Context, id string, from, epoch int64) (actor.
 	access := actor.Access{Principal: "u1", StreamID: id, From: from, Epoch: epoch, Local: true}
 	w.mu.Lock()
 	w.asked = append(w.asked, access)
-	down, silent, cuts := w.down, w.silent, w.cuts
+	down, silent, flaps, cuts := w.down, w.silent, w.flaps, w.cuts
 	w.mu.Unlock()
 	if down {
 		return nil, 0, errDown
@@ -66,7 +67,7 @@ func (w *wire) attach(ctx context.Context, id string, from, epoch int64) (actor.
 	if w.epoch != nil {
 		at = w.epoch(at)
 	}
-	return &wireSource{wire: w, cursor: c, cut: cuts, silent: silent, epoch: at}, at, nil
+	return &wireSource{wire: w, cursor: c, cut: cuts, silent: silent, flaps: flaps, epoch: at}, at, nil
 }
 
 // cut breaks all that is attached now.
@@ -107,12 +108,16 @@ func (w *wire) failed() (phases []actor.Phase) {
 	return phases
 }
 
+// flapped is cut.
+var flapped = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
+
 // wireSource is what comes over the wire.
 type wireSource struct {
 	wire   *wire
 	cursor *plane.Cursor
 	cut    chan struct{}
 	silent bool
+	flaps  bool
 	epoch  int64
 	queue  []plane.Frame
 }
@@ -127,6 +132,9 @@ func (s *wireSource) Next(ctx context.Context) (plane.Frame, error) {
 		if len(s.queue) > 0 {
 			f := s.queue[0]
 			s.queue = s.queue[1:]
+			if s.flaps {
+				s.cut = flapped
+			}
 			return f, nil
 		}
 		f, ok, more := s.cursor.Poll()

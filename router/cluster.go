@@ -31,8 +31,8 @@ type Cluster interface {
 	// Do sends a request to a member. peer.ErrUnreachable if it did not get there.
 	Do(ctx context.Context, member string, req *http.Request) (*http.Response, error)
 
-	// Describe is what GET /v1/cluster says of the members.
-	Describe(ctx context.Context) wire.Cluster
+	// Describe is what GET /v1/cluster says of the members, but for what they hold.
+	Describe() wire.Cluster
 }
 
 // heldBy is plane.ErrHeld of a stream that another live member has.

@@ -61,6 +61,9 @@ type Router struct {
 	crews   crews           // of readers at the tip
 	watches watches         // of readers that follow durable text
 	places  places          // where streams are, by their rows
+	outages outages         // of other nodes, as the log knows them
+	relayed repeats         // failures of the relay that the log was not told of
+	looks   looks           // at rows, of readers that come back
 	deaf    atomic.Bool     // changes made elsewhere are not heard
 	stop    context.Context // done when readers are to end
 	end     context.CancelFunc

@@ -173,7 +173,15 @@ func (r *Router) takeUp(ctx context.Context, row store.Stream) (*plane.Stream, e
 	if s, ok := r.cfg.Actors.Await(ctx, row.ID); ok {
 		return s, nil
 	}
+	r.stray(row)
 	return nil, r.held(row.Row)
+}
+
+// stray sees to a row that is this node's by its token, though its stream is not here.
+func (r *Router) stray(row store.Stream) {
+	if r.cfg.Cluster != nil && row.Status == plane.StatusStreaming && plane.NodeOf(row.Token) == r.cfg.Cluster.Self() {
+		r.cfg.Actors.Stray(row.ID)
+	}
 }
 
 // live returns the stream that is live or lingering here, or why there is none.

@@ -19,7 +19,7 @@ type serveCmd struct {
 	Data     string `help:"Folder of the embedded SQLite store, by default data; nodes of one machine may share it." env:"RILLKEEP_DATA" placeholder:"DIR"`
 	Database string `help:"postgres:// URL of the store, instead of the embedded one." env:"RILLKEEP_DATABASE" placeholder:"URL"`
 	Direct   string `help:"postgres:// URL of the same database past a pooler such as PgBouncer, if --database leads to one." name:"direct-database" env:"RILLKEEP_DIRECT_DATABASE" placeholder:"URL"`
-	Name     string `help:"The node's name among those of one database or folder, the same over restarts. If not given it is host name and address; of a folder one node may have none." env:"RILLKEEP_NAME" placeholder:"NAME"`
+	Name     string `help:"The node's name among those of one database or folder, the same over restarts. If not given it is host name and address; of a folder one node may have none, and is called embedded." env:"RILLKEEP_NAME" placeholder:"NAME"`
 	tableFlags
 	Retention time.Duration `help:"Delete streams from the database this long after their end, such as 720h; by default they stay." env:"RILLKEEP_RETENTION" placeholder:"DURATION"`
 	Keys      string        `help:"File of the keys that verify tokens. Without it everything is allowed, on loopback only." env:"RILLKEEP_KEYS" placeholder:"FILE"`

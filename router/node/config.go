@@ -71,6 +71,12 @@ type Config struct {
 	// up to twice as much for it.
 	MaxText int64
 
+	// MaxConnections is how many connections of clients there may be at once; 0 means
+	// as many as the process may have file descriptors, without 96 and one in sixteen
+	// of them, which are for the store and the other nodes. Those beyond it are answered
+	// 503, or closed.
+	MaxConnections int
+
 	// Cluster makes this one of the nodes that share its store and serve each other's
 	// streams; nil for a node that serves its own alone.
 	Cluster *Cluster
@@ -174,6 +180,8 @@ func (cfg Config) checkCluster() string {
 		return "a Cluster needs a column for host: without one no row says whose it is"
 	case len(c.Join) > 0 && c.JoinDNS != "":
 		return "Join and JoinDNS exclude each other"
+	case c.FlyReplay && !router.IsMachine(cfg.Name):
+		return fmt.Sprintf("with FlyReplay (--forwarding fly-replay) a node's Name (--name) is its machine's id, $FLY_MACHINE_ID: %q", cfg.Name)
 	case len(cfg.Name) > 128 || strings.ContainsFunc(cfg.Name, unicode.IsSpace):
 		return fmt.Sprintf("in a Cluster a node's Name has at most 128 bytes, and no spaces: %q", cfg.Name)
 	default:
@@ -198,6 +206,8 @@ func (cfg Config) checkValues() string {
 		return fmt.Sprintf("a node's Name is UTF-8 without control characters: %q", cfg.Name)
 	case cfg.MaxText != 0 && cfg.MaxText < MinMaxText:
 		return fmt.Sprintf("MaxText is %d bytes, and must be at least %d KiB", cfg.MaxText, MinMaxText>>10)
+	case cfg.MaxConnections < 0:
+		return fmt.Sprintf("MaxConnections is %d, and must be 0 or more", cfg.MaxConnections)
 	case cfg.Audience != "" && cfg.Keys == nil:
 		return "Audience without Keys has no effect: nobody looks at tokens"
 	default:

@@ -47,7 +47,7 @@ var codes = []struct {
 	{plane.ErrClosed, http.StatusConflict, "closed"},
 	{plane.ErrCancelled, http.StatusConflict, "cancelled"},
 	{plane.ErrSuperseded, http.StatusConflict, "fenced"},
-	{plane.ErrFenced, http.StatusServiceUnavailable, "owner_fenced"}, // the stream goes on elsewhere
+	{plane.ErrFenced, http.StatusServiceUnavailable, "owner_fenced"},          // the stream goes on elsewhere
 	{plane.ErrProducerEpoch, http.StatusServiceUnavailable, "producer_epoch"}, // asked of a node that is behind the times
 	{plane.ErrGap, http.StatusConflict, "gap"},
 	{plane.ErrConflict, http.StatusConflict, "conflict"},
