@@ -66,7 +66,7 @@ func TestAMemberThatAdvertisesAnothersAddressIsRefusedThereAndNothingGoesRound(t
 			})
 		}
 		for _, m := range w.members[:poser] {
-			if !strings.Contains(w.log.tail(1000), m.name+"    WARN  could not ask the node that has a stream") {
+			if !strings.Contains(w.log.tail(1000), m.name+"    WARN  could not ask another node") {
 				t.Errorf("%s does not say that it does not reach the poser", m.name)
 			}
 		}
