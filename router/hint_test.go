@@ -1,15 +1,18 @@
 package router
 
 import (
+	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/labstack/echo/v4"
 
 	"rillkeep.dev/rillkeep/plane"
 	"rillkeep.dev/rillkeep/router/auth"
+	"rillkeep.dev/rillkeep/router/wire"
 	"rillkeep.dev/rillkeep/store/storetest"
 )
 
@@ -43,6 +46,8 @@ func TestANodeThatAsksForAStreamIsToldWhoHasIt(t *testing.T) {
 				serve = map[string]echo.HandlerFunc{"open": r.open}
 			} else if tt.hint != "" {
 				serve["attach"] = r.attached
+			} else {
+				delete(serve, "open") // would take it over
 			}
 			for route, handler := range serve {
 				body := ""
@@ -63,6 +68,33 @@ func TestANodeThatAsksForAStreamIsToldWhoHasIt(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestAStreamWhoseOwnerIsDeadIsTakenOverByItsProducer(t *testing.T) {
+	for name, token := range map[string]string{"of a node that is gone": "n/7/3", "of an earlier run": "n/0/3"} {
+		r := oneOf(t, two{})
+		rows := r.cfg.Store.(*storetest.Memory)
+		rows.Edit("m1", func(row *storetest.Row) {
+			row.Status, row.Token, row.Epoch, row.Seq, row.Chunks = plane.StatusStreaming, token, 3, 5, []plane.Chunk{{Seq: 5, Text: "text "}}
+		})
+		w := httptest.NewRecorder()
+		c := r.echo.NewContext(httptest.NewRequest(http.MethodPost, "/", strings.NewReader(`{"resume":true,"producer":"app"}`)), w)
+		c.Set(idKey, "m1")
+		if err := r.open(c); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		var opened wire.Opened
+		if err := json.Unmarshal(w.Body.Bytes(), &opened); err != nil {
+			t.Fatal(err)
+		}
+		want := wire.Opened{StreamID: "m1", Seq: 5, DurableSeq: 5, Epoch: 4, Status: plane.StatusStreaming, ProducerEpoch: "4.1"}
+		if diff := cmp.Diff(want, opened); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+		if row, _ := rows.Row("m1"); row.Token != "n/1/4/5" {
+			t.Errorf("%s: the row is under %q", name, row.Token)
+		}
 	}
 }
 
