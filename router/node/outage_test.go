@@ -154,7 +154,9 @@ func TestTextThatWasLostIsNotContinuedByOther(t *testing.T) {
 		t.Fatal(err)
 	}
 	release()
+	n.cfg.LeaseTTL, n.cfg.Grace = 2*time.Second, 2*time.Second
 	n = openNode(t, n.cfg)
+	n.swept("m1")
 	opened, err := n.client.Open(t.Context(), "m1", wire.Open{})
 	if err != nil || opened.Epoch != 2 || opened.Seq != 0 {
 		t.Fatalf("opened again: %+v, %v", opened, err)

@@ -281,6 +281,7 @@ func TestIDsCarryTheEpochFromTheSecondOn(t *testing.T) {
 	t.Parallel()
 	onEachStore(t, node.Config{}, func(t *testing.T, n *running) {
 		n.open("m1") // epoch 1, which ends with nothing
+		n.seal("m1")
 		n = n.restart()
 		n.open("m1")
 		s := n.dial()
