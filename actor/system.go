@@ -298,7 +298,7 @@ func (y *System) ended(s *plane.Stream, end plane.Ending) {
 		y.remove(a, s.ID())
 		s.Retire()
 		// It may be this node's, by an earlier claim.
-		y.giveBack(unanswered{claim: plane.Claim{ID: s.ID(), Node: y.cfg.Node}})
+		y.giveBack(unanswered{claim: plane.Claim{ID: s.ID(), Node: y.cfg.Node}, adopted: true})
 	case end.Err != nil && !errors.Is(end.Err, plane.ErrTextLost):
 		y.resealLater(a, s, y.cfg.Repair)
 	default:
