@@ -48,16 +48,14 @@ func (w *wire) attach(ctx context.Context, id string, from, epoch int64) (actor.
 	if w.blind {
 		epoch = 0
 	}
-	w.mu.Unlock()
 	access := actor.Access{Principal: "u1", StreamID: id, From: from, Epoch: epoch, Local: true}
-	w.mu.Lock()
 	w.asked = append(w.asked, access)
-	down, silent, cuts := w.down, w.silent, w.cuts
+	to, down, silent, cuts := w.to, w.down, w.silent, w.cuts
 	w.mu.Unlock()
 	if down {
 		return nil, 0, errDown
 	}
-	c, err := w.to.Subscribe(ctx, access)
+	c, err := to.Subscribe(ctx, access)
 	if err != nil {
 		return nil, 0, err
 	}
