@@ -3,7 +3,7 @@
 // retirement, and decides nothing about HTTP.
 //
 // An open stream that is idle costs its plane.Stream, an activation and a map
-// entry, 1.3 KB together and its text, and no goroutine and no timer;
+// entry, 1.4 KB together and its text, and no goroutine and no timer of its own;
 // BenchmarkIdleStream measures it. An ended stream costs one timer more until
 // its linger is over.
 package actor
