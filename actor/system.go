@@ -3,7 +3,7 @@
 // retirement, and decides nothing about HTTP.
 //
 // An open stream that is idle costs its plane.Stream, an activation and a map
-// entry, 1.3 KB together and its text, and no goroutine and no timer;
+// entry, 1.4 KB together and its text, and no goroutine and no timer of its own;
 // BenchmarkIdleStream measures it. An ended stream costs one timer more until
 // its linger is over.
 package actor
@@ -306,7 +306,7 @@ func (y *System) ended(s *plane.Stream, end plane.Ending) {
 		y.remove(a, s.ID())
 		s.Retire()
 		// It may be this node's, by an earlier claim.
-		y.giveBack(unanswered{claim: plane.Claim{ID: s.ID(), Node: y.cfg.Node}})
+		y.giveBack(unanswered{claim: plane.Claim{ID: s.ID(), Node: y.cfg.Node}, adopted: true})
 	case end.Err != nil && !errors.Is(end.Err, plane.ErrTextLost):
 		y.resealLater(a, s, y.cfg.Repair)
 	default:

@@ -20,6 +20,7 @@ var (
 // wire is a relay to another system, and what goes wrong with it.
 type wire struct {
 	to    *actor.System
+	blind bool                                             // the owner is not told of which epoch the reader is
 	epoch func(int64) int64                                // makes another of the epoch that is told; may be nil
 	twist func(plane.Frame) ([]plane.Frame, time.Duration) // what becomes of a frame, and when; may be nil
 
@@ -44,15 +45,18 @@ func (w *wire) relay() *actor.Relay {
 }
 
 func (w *wire) attach(ctx context.Context, id string, from, epoch int64) (actor.Source, int64, error) {
-	access := actor.Access{Principal: "u1", StreamID: id, From: from, Epoch: epoch, Local: true}
 	w.mu.Lock()
+	if w.blind {
+		epoch = 0
+	}
+	access := actor.Access{Principal: "u1", StreamID: id, From: from, Epoch: epoch, Local: true}
 	w.asked = append(w.asked, access)
-	down, silent, flaps, cuts := w.down, w.silent, w.flaps, w.cuts
+	to, down, silent, flaps, cuts := w.to, w.down, w.silent, w.flaps, w.cuts
 	w.mu.Unlock()
 	if down {
 		return nil, 0, errDown
 	}
-	c, err := w.to.Subscribe(ctx, access)
+	c, err := to.Subscribe(ctx, access)
 	if err != nil {
 		return nil, 0, err
 	}
