@@ -18,7 +18,7 @@ import (
 type pushCmd struct {
 	remote
 	ID       string `arg:"" help:"The stream's id."`
-	Format   string `help:"What the input is: openai, anthropic, ndjson or text." enum:"openai,anthropic,ndjson,text" default:"text"`
+	Format   string `help:"What the input is: openai, openai-responses, anthropic, ndjson or text." enum:"openai,openai-responses,anthropic,ndjson,text" default:"text"`
 	Producer string `help:"Who produces, kept with the stream." placeholder:"NAME"`
 	Meta     string `help:"JSON to keep with the stream." placeholder:"JSON"`
 }
@@ -29,10 +29,11 @@ func (pushCmd) Help() string {
 interrupted if it breaks off or the command is stopped by a signal. The exit code is
 that of the stream's end: 0 complete, 3 cancelled, 4 error, 5 interrupted; 1 if the
 node went away before it was known. Formats:
-  openai      chat completions with "stream": true
-  anthropic   messages with "stream": true
-  ndjson      lines {"text":"…"} or "…"
-  text        any UTF-8
+  openai             chat completions with "stream": true
+  openai-responses   responses with "stream": true
+  anthropic          messages with "stream": true
+  ndjson             lines {"text":"…"} or "…"
+  text               any UTF-8
 
 Examples:
   curl -N https://…/v1/chat/completions -d '{"stream":true,…}' | rillkeep push --format openai m1
