@@ -251,8 +251,11 @@ func describe(row store.Stream) wire.Stream {
 
 // decode reads a small optional JSON body. A member that the call does not know is
 // refused: one that was misspelt would be taken for its default.
-func (r *Router) decode(c echo.Context, into any) error {
-	body, err := r.body(c, maxBody)
+func (r *Router) decode(c echo.Context, into any) error { return r.decodeUpTo(c, maxBody, into) }
+
+// decodeUpTo is decode of a body of at most limit bytes.
+func (r *Router) decodeUpTo(c echo.Context, limit int64, into any) error {
+	body, err := r.body(c, limit)
 	if err != nil || len(body) == 0 {
 		return err
 	}
