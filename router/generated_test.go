@@ -92,7 +92,7 @@ func TestAReplyWaitsForItsClientWithinABound(t *testing.T) {
 		"broken off":        {[]string{"ab"}, upstream.ErrTruncated, "ab", upstream.ErrTruncated},
 		"an error of its":   {[]string{"ab"}, reported, "ab", io.EOF},
 		"a refusal":         {nil, reported, "", reported},
-		"too much":          {[]string{"abcd", "efgh", "x"}, nil, "", errSlowClient},
+		"too much":          {[]string{"abcd", "efgh", "x"}, nil, "abcd", errSlowClient},
 		"stopped by others": {[]string{"ab"}, plane.ErrCancelled, "ab", plane.ErrCancelled},
 	} {
 		r := newReply(6)

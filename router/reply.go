@@ -46,7 +46,7 @@ func (r *reply) Add(p []byte) {
 	case r.gone || r.err != nil:
 		return
 	case len(r.waits)+len(p) > r.limit:
-		r.waits, r.err = nil, errSlowClient
+		r.err = errSlowClient // after what waits already
 	default:
 		r.waits = append(r.waits, p...)
 	}
