@@ -59,11 +59,16 @@ var (
 // the stream is here or is to be opened here, else by the member that has it. The
 // body is read first, so that a second can be sent what the first did not take.
 func (r *Router) owned(next echo.HandlerFunc) echo.HandlerFunc {
+	return r.ownedUpTo(max(maxBody, r.limits.AppendBytes), next)
+}
+
+// ownedUpTo is owned for a body of at most limit bytes.
+func (r *Router) ownedUpTo(limit int64, next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if r.servesItself(c) {
 			return r.left(c, next(c))
 		}
-		body, err := r.body(c, max(maxBody, r.limits.AppendBytes))
+		body, err := r.body(c, limit)
 		if err != nil {
 			return err
 		}
@@ -284,7 +289,8 @@ func refusal(resp *http.Response) error {
 func (r *Router) passOn(c echo.Context, resp *http.Response) error {
 	defer func() { _ = resp.Body.Close() }()
 	h := c.Response().Header()
-	for _, name := range []string{echo.HeaderContentType, echo.HeaderContentLength, echo.HeaderRetryAfter, "Cache-Control", "X-Accel-Buffering"} {
+	for _, name := range []string{echo.HeaderContentType, echo.HeaderContentLength, echo.HeaderRetryAfter, "Cache-Control", "X-Accel-Buffering",
+		"X-Content-Type-Options", "X-Request-Id", retryHeader} {
 		if v := resp.Header.Values(name); len(v) > 0 {
 			h[name] = v
 		}

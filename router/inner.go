@@ -46,6 +46,8 @@ func (r *Router) Inner() http.Handler {
 	stream(http.MethodPost, "/fail", r.fail)
 	stream(http.MethodPost, "/cancel", r.cancel)
 	stream(http.MethodPost, "/adopt", r.adopt)
+	stream(http.MethodPost, "/generate", r.generate)
+	stream(http.MethodPost, "/completions", r.complete)
 	e.POST("/demo/streams/:id", r.demo, r.named, r.directed)
 	e.GET("/v1/node", r.describeNode)
 	return e

@@ -34,6 +34,7 @@ type Metrics struct {
 	wentBack    prometheus.Counter
 	lost        prometheus.Counter
 	replaced    prometheus.Counter
+	generations *prometheus.CounterVec
 	forwards    *prometheus.CounterVec
 	ringDiffs   prometheus.Counter
 	strangers   *prometheus.CounterVec
@@ -63,6 +64,7 @@ func NewMetrics() *Metrics {
 		wentBack:    counter("store_went_back_total", "Times that the store had lost of a stream what it had confirmed."),
 		lost:        counter("texts_lost_total", "Streams that ended short: durable text was missing in the store."),
 		replaced:    counter("replaced_characters_total", "Characters that became U+FFFD at the producer's door."),
+		generations: labelled("generations_total", "Model calls that ended, by upstream and how their stream ended.", "upstream", "status"),
 		forwards:    labelled("forwarded_total", "Requests sent to the node that has their stream, by what became of them: answered, misdirected or unreachable.", "outcome"),
 		ringDiffs:   counter("ring_differs_total", "Requests of nodes whose ring was another than this node's."),
 		strangers:   labelled("peer_refused_total", "Requests to the listener for nodes that were let through to nothing, by reason.", "reason"),
@@ -201,6 +203,10 @@ func (m *Metrics) Checkpoint(c plane.Checkpoint) {
 }
 
 func (m *Metrics) forwarded(outcome string) { m.forwards.WithLabelValues(outcome).Inc() }
+
+func (m *Metrics) generated(upstream, status string) {
+	m.generations.WithLabelValues(upstream, status).Inc()
+}
 
 func (m *Metrics) ringDiffers() { m.ringDiffs.Inc() }
 

@@ -18,7 +18,7 @@ import (
 type pushCmd struct {
 	remote
 	ID       string        `arg:"" help:"The stream's id."`
-	Format   string        `help:"What the input is: openai, anthropic, ndjson or text." enum:"openai,anthropic,ndjson,text" default:"text"`
+	Format   string        `help:"What the input is: openai, openai-responses, anthropic, ndjson or text." enum:"openai,openai-responses,anthropic,ndjson,text" default:"text"`
 	Producer string        `help:"Who produces, kept with the stream." placeholder:"NAME"`
 	Meta     string        `help:"JSON to keep with the stream." placeholder:"JSON"`
 	Patience time.Duration `help:"How long to try, once the node is lost, until one takes the stream again." default:"1m" placeholder:"TIME"`
@@ -32,10 +32,11 @@ interrupted if it breaks off or the command is stopped by a signal. The exit cod
 that of the stream's end: 0 complete, 3 cancelled, 4 error, 5 interrupted; 1 if no node
 could be reached any more before it was known. A node that is lost, and comes back or
 is replaced by another that the server's address leads to, loses nothing. Formats:
-  openai      chat completions with "stream": true
-  anthropic   messages with "stream": true
-  ndjson      lines {"text":"…"} or "…"
-  text        any UTF-8
+  openai             chat completions with "stream": true
+  openai-responses   responses with "stream": true
+  anthropic          messages with "stream": true
+  ndjson             lines {"text":"…"} or "…"
+  text               any UTF-8
 
 Examples:
   curl -N https://…/v1/chat/completions -d '{"stream":true,…}' | rillkeep push --format openai m1

@@ -17,6 +17,7 @@ import (
 	"rillkeep.dev/rillkeep/ring"
 	"rillkeep.dev/rillkeep/router"
 	"rillkeep.dev/rillkeep/router/auth"
+	"rillkeep.dev/rillkeep/router/generate"
 	"rillkeep.dev/rillkeep/store"
 	"rillkeep.dev/rillkeep/store/postgres/mapped"
 )
@@ -81,6 +82,9 @@ type Config struct {
 	// streams; nil for a node that serves its own alone.
 	Cluster *Cluster
 
+	// Generate are the models that can be called, and the bounds of their calls.
+	Generate generate.Config
+
 	// For tests and simulations: Listener in place of a socket at Listen, and Store in
 	// place of Database and Data. What several nodes share is a Store for each that is a
 	// store.Named and a store.Shared as well; in another one nobody ends what an earlier
@@ -110,6 +114,9 @@ func (cfg Config) check() error {
 		if err := cfg.Tables.Validate(); err != nil {
 			return err
 		}
+	}
+	if err := cfg.Generate.Validate(); err != nil {
+		return err
 	}
 	if err := cfg.Policy.Validate(); err != nil {
 		return err

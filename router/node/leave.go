@@ -117,11 +117,25 @@ func (n *Node) moveAll(ctx context.Context, ids []string) []error {
 func (n *Node) live() []string {
 	var ids []string
 	for _, s := range n.actors.Streams() {
-		if s.Refusal() == nil {
+		if s.Refusal() == nil && !n.router.Generates(s.ID()) {
 			ids = append(ids, s.ID())
 		}
 	}
 	return ids
+}
+
+// finishGenerations lets the model calls of this node end, which no other node can take:
+// as long as there is time for readers to hear of the end of what is left.
+func (n *Node) finishGenerations(ctx context.Context) {
+	if err := n.actors.Shut(ctx); err != nil {
+		n.log.Warn("opens are still being decided", "error", err)
+	}
+	if end, ok := ctx.Deadline(); ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, end.Add(-min(endGrace+leaveTime, time.Until(end)/2)))
+		defer cancel()
+	}
+	n.router.AwaitGenerations(ctx)
 }
 
 // errNoTaker says that no other node takes a stream.

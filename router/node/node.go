@@ -171,7 +171,7 @@ func (n *Node) compose(cfg Config, rows store.Store, token string) (err error) {
 	n.router, err = router.New(router.Config{
 		Actors: n.actors, Store: rows, Metrics: n.metrics, Verifier: verifier, Publish: n.news.publish(),
 		Cluster: n.cluster(), FlyReplay: cfg.Cluster != nil && cfg.Cluster.FlyReplay,
-		Limits: cfg.Limits, Logger: n.log,
+		Generate: cfg.Generate, Limits: cfg.Limits, Logger: n.log,
 	})
 	if err != nil {
 		return err
@@ -274,7 +274,8 @@ func (n *Node) Failed() <-chan struct{} { return n.failed }
 
 // Drain stops the node without losing what was produced: it opens no more
 // streams and says so to who asks whether it is ready, hands every live stream
-// over to another node of its cluster, seals what nobody takes interrupted, lets
+// over to another node of its cluster but those of its own model calls, which it lets
+// end as long as there is time, seals what nobody takes interrupted, lets
 // readers take the end of theirs, or follow those that go on elsewhere until
 // it is time to go there themselves, and returns when nothing runs any longer or
 // ctx is done. It reports what did not reach the store.
@@ -282,6 +283,7 @@ func (n *Node) Drain(ctx context.Context) error {
 	work, cancel := saving(ctx)
 	defer cancel()
 	n.handOver(work)
+	n.finishGenerations(work)
 	err := n.actors.Drain(work) // connections are still accepted: a refusal is an answer, too
 	down := make(chan error, 1)
 	go func() { down <- n.server.Shutdown(work) }()
