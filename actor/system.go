@@ -328,6 +328,9 @@ func (y *System) Counts() (live, lingering int) {
 	return y.live, len(y.active) - y.live
 }
 
+// Node returns the node/incarnation that owner tokens of this node begin with.
+func (y *System) Node() string { return y.cfg.Node }
+
 // Draining reports whether Shut, Drain or Close was called.
 func (y *System) Draining() bool { return y.draining.Err() != nil }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -51,7 +52,7 @@ func (r *Router) held(row plane.Row) error {
 	switch {
 	case row.Disowned():
 		return &plane.OffsetError{Kind: plane.ErrMoved, Want: row.Seq}
-	case r.cfg.Cluster == nil && member != "":
+	case r.cfg.Cluster == nil && sameNode(member, r.cfg.Actors.Node()):
 		return errLeft
 	case r.cfg.Cluster == nil || member == "" || member == r.cfg.Cluster.Self():
 		return plane.ErrHeld
@@ -60,6 +61,12 @@ func (r *Router) held(row plane.Row) error {
 	default:
 		return &heldBy{member, row.Seq}
 	}
+}
+
+// sameNode reports whether two members are runs of one node.
+func sameNode(a, b string) bool {
+	node, _, ok := strings.Cut(a, "/")
+	return ok && strings.HasPrefix(b, node+"/")
 }
 
 // host is the member that a row says has the stream, if that is another live one.

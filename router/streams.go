@@ -102,7 +102,7 @@ func (r *Router) resume(ctx context.Context, claim plane.Claim) (wire.Opened, er
 	}
 	s, err := r.takeUp(ctx, row)
 	switch {
-	case errors.Is(err, errGone), errors.Is(err, errLeft):
+	case errors.Is(err, errGone), errors.Is(err, errLeft), errors.Is(err, plane.ErrHeld) && r.cfg.Cluster == nil:
 		return r.takeOver(ctx, claim)
 	case err != nil:
 		return wire.Opened{}, err

@@ -24,6 +24,8 @@ type serveCmd struct {
 	Direct   string `help:"postgres:// URL of the same database past a pooler such as PgBouncer, if --database leads to one." name:"direct-database" env:"RILLKEEP_DIRECT_DATABASE" placeholder:"URL"`
 	Name     string `help:"The node's name among those of one database or folder, the same over restarts. If not given it is host name and address; of a folder one node may have none, and is called embedded." env:"RILLKEEP_NAME" placeholder:"NAME"`
 	tableFlags
+	ProducerTimeout time.Duration `help:"Seal a stream as interrupted whose producer is not connected, and was not heard of for this long; below 0 never." env:"RILLKEEP_PRODUCER_TIMEOUT" default:"1m" placeholder:"DURATION"`
+
 	Retention time.Duration `help:"Delete streams from the database this long after their end, such as 720h; by default they stay." env:"RILLKEEP_RETENTION" placeholder:"DURATION"`
 	Keys      string        `help:"File of the keys that verify tokens. Without it everything is allowed, on loopback only." env:"RILLKEEP_KEYS" placeholder:"FILE"`
 	Audience  string        `help:"Audience that tokens must be made for, by default rillkeep." env:"RILLKEEP_AUDIENCE" placeholder:"NAME"`
@@ -77,7 +79,7 @@ func (s serveCmd) Run(ctx context.Context, con *console) error {
 	}
 	cfg := node.Config{
 		Listen: s.Listen, Data: s.Data, Database: s.Database, DirectDatabase: s.Direct, Name: s.Name,
-		Retention: s.Retention, Audience: s.Audience, MaxText: int64(s.MaxText), Logger: log,
+		Retention: s.Retention, ProducerTimeout: s.ProducerTimeout, Audience: s.Audience, MaxText: int64(s.MaxText), Logger: log,
 	}
 	var err error
 	if cfg.Tables, err = s.tables(); err != nil {

@@ -256,7 +256,7 @@ func TestAppendsToWhatIsNotStreamingAreRefused(t *testing.T) {
 		}
 		n = n.restartBriefly()
 		for what, a := range all("orphan") {
-			wantError(t, what+" to an orphan", a, http.StatusConflict, "held")
+			wantError(t, what+" to an orphan", a, http.StatusServiceUnavailable, "unavailable")
 		}
 		n.swept("orphan")
 		for _, id := range []string{"sealed", "orphan"} {

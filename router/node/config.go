@@ -95,6 +95,12 @@ type Config struct {
 
 	Policy plane.Policy
 	Linger time.Duration // of ended streams in memory; 0 means actor.DefaultLinger
+
+	// ProducerTimeout is how long a stream may have no producer that is connected, and
+	// hear of none, before it is sealed interrupted: 0 means
+	// actor.DefaultProducerTimeout, less that it may for ever.
+	ProducerTimeout time.Duration
+
 	Limits router.Limits
 	Logger *slog.Logger // nil discards
 }

@@ -155,6 +155,8 @@ func (n *Node) compose(cfg Config, rows store.Store, token string) (err error) {
 		Authorize: router.Authorize,
 		Linger:    cfg.Linger,
 		Relay:     n.relay(),
+
+		ProducerTimeout: cfg.ProducerTimeout,
 	})
 	if err != nil {
 		return err

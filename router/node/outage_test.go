@@ -113,7 +113,7 @@ func TestAHoleEndsItsReader(t *testing.T) {
 		t.Errorf("the log says %s", said)
 	}
 	n.push("m1", 3, "x")
-	wantError(t, "flush", n.do(http.MethodPost, path("m1", "flush"), ""), http.StatusConflict, "fenced")
+	wantError(t, "flush", n.do(http.MethodPost, path("m1", "flush"), ""), http.StatusServiceUnavailable, "owner_fenced")
 	await(t, "the stream is not here", n.retired)
 	for what, accept := range map[string]string{"snapshot": "application/json", "read": "text/event-stream"} {
 		a := n.do(http.MethodGet, path("m1")+"?plane=durable", "", "Accept", accept)

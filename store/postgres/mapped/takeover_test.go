@@ -15,7 +15,7 @@ func TestAMessageIsTakenOverWhenItsOwnersLeaseIsOver(t *testing.T) {
 			s, door := app.open(t)
 			row := door.write(t, s, "n1", "m1", "x😀")
 			owner := store.Node{Name: "n1", Incarnation: "boot1"}
-			if err := s.Renew(t.Context(), owner, time.Hour); err != nil {
+			if _, err := s.Renew(t.Context(), owner, time.Hour); err != nil {
 				t.Fatal(err)
 			}
 			claim := plane.Claim{ID: "m1", Node: "n2/boot1", Producer: "app", Meta: []byte("{}")}
