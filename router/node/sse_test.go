@@ -286,7 +286,7 @@ func TestAReaderOfALaterEpochIsNotServedFromMemory(t *testing.T) {
 	n := openNode(t, node.Config{})
 	n.whole("m1", "0123456789")
 	r := n.reads("m1", "plane=live", "Last-Event-ID", "4@9")
-	if err := r.rest(); err != nil || r.end.Kind != plane.KindAbsent {
+	if err := r.rest(); err != nil || r.end.Kind != "absent" {
 		t.Errorf("told %+v, %v", r.end, err)
 	}
 }
