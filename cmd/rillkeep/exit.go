@@ -92,7 +92,7 @@ func hint(err error) string {
 	case errors.Is(err, wire.ErrUnauthorized):
 		return "\nPut a token into RILLKEEP_TOKEN; rillkeep token mints one."
 	case errors.Is(err, plane.ErrDenied):
-		return "\nIt has to be minted with --ops that include this (push and flush write, tail and show read, cluster and ls admin) and for this stream."
+		return "\nMint one whose --ops and --streams do: push and flush need write, tail and show read, cancel cancel, ls and cluster admin."
 	default:
 		return ""
 	}
