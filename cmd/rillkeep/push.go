@@ -28,7 +28,7 @@ func (pushCmd) Help() string {
 	return `The stream is sealed complete when the input is, error if the input reports one, and
 interrupted if it breaks off or the command is stopped by a signal. The exit code is
 that of the stream's end: 0 complete, 3 cancelled, 4 error, 5 interrupted; 1 if the
-node went away before it was known. Formats:
+node went away before that was known. Formats:
   openai      chat completions with "stream": true
   anthropic   messages with "stream": true
   ndjson      lines {"text":"…"} or "…"
@@ -88,7 +88,8 @@ func (p pushCmd) Run(ctx context.Context, con *console) error {
 		if pumped == nil {
 			pumped = err
 		}
-		sealed, err = p.left(context.WithoutCancel(ctx), c, ack, pumped)
+		left := &leftError{id: p.ID, why: plain(pumped), durable: ack.DurableSeq, unreached: errors.Is(err, client.ErrUnreached)}
+		sealed, err = p.left(context.WithoutCancel(ctx), c, left)
 	}
 	if err != nil {
 		return err
@@ -136,26 +137,30 @@ const leftTime = 10 * time.Second
 
 // left says what is safe of a stream whose node went away, and how to go on; or how
 // it has ended, if another node knows that already.
-func (p pushCmd) left(ctx context.Context, c *client.Client, ack wire.Ack, pumped error) (wire.Sealed, error) {
+func (p pushCmd) left(ctx context.Context, c *client.Client, left *leftError) (wire.Sealed, error) {
 	ctx, cancel := context.WithTimeout(ctx, leftTime)
 	defer cancel()
-	durable := ack.DurableSeq
 	if snap, err := c.Snapshot(ctx, p.ID); err == nil {
 		if snap.Status.Ended() {
 			return wire.Sealed{Status: snap.Status, Seq: snap.Seq, DurableSeq: snap.DurableSeq}, nil
 		}
-		durable = max(durable, snap.DurableSeq)
+		left.durable = max(left.durable, snap.DurableSeq)
 	}
-	return wire.Sealed{}, &leftError{id: p.ID, why: plain(pumped), durable: durable}
+	return wire.Sealed{}, left
 }
 
-// leftError says that a stream was left in the middle, as its node went away.
+// leftError says that a stream was left in the middle, as its node went away, or
+// the one that was pushed to, which need not have had it.
 type leftError struct {
-	id, why string
-	durable int64 // units
+	id, why   string
+	durable   int64 // units
+	unreached bool
 }
 
 func (e *leftError) Error() string {
+	if e.unreached {
+		return fmt.Sprintf("stream %s was left without an end: %s; %d units are known to be durable", word(e.id), e.why, e.durable)
+	}
 	return fmt.Sprintf("the node of stream %s went away in mid-stream: %s; %d units are known to be durable, and the stream will end interrupted",
 		word(e.id), e.why, e.durable)
 }

@@ -92,7 +92,7 @@ func (n *Node) joinCluster(ctx context.Context, cfg Config, name, incarnation st
 	listener := c.Listener
 	if listener == nil {
 		if listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", cmp.Or(c.PeerListen, DefaultPeerListen)); err != nil {
-			return fmt.Errorf("listen for other nodes: %w", err)
+			return fmt.Errorf("listen for other nodes (--peer-listen): %w", err)
 		}
 	}
 	n.serving.Go(func() error { return m.server.Serve(listener) })

@@ -78,7 +78,7 @@ func Open(ctx context.Context, cfg Config) (_ *Node, err error) {
 	listener := cfg.Listener
 	if listener == nil {
 		if listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", cfg.Listen); err != nil {
-			return nil, fmt.Errorf("listen: %w", err)
+			return nil, fmt.Errorf("listen (--listen): %w", err)
 		}
 	}
 	n := &Node{
