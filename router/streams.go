@@ -113,6 +113,7 @@ func (r *Router) takeUp(ctx context.Context, row store.Stream) (*plane.Stream, e
 			r.log.LogAttrs(ctx, slog.LevelInfo, "stream adopted", slog.String("streamId", row.ID), slog.Int64("epoch", s.Epoch()))
 			return s, nil
 		}
+		r.log.LogAttrs(ctx, slog.LevelDebug, "could not adopt a stream", slog.String("streamId", row.ID), slog.Any("error", err))
 	}
 	if s, ok := r.cfg.Actors.Await(ctx, row.ID); ok {
 		return s, nil
