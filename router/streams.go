@@ -52,15 +52,27 @@ func (r *Router) openStream(ctx context.Context, claim plane.Claim) (*plane.Stre
 	case err == nil:
 	case errors.Is(err, plane.ErrOpenHere) && r.hasEnded(claim.ID):
 		return nil, wire.Detail(plane.ErrExists, "the stream exists already, and has ended; take another id")
-	case plane.Refused(err), errors.Is(err, plane.ErrOpenHere), errors.Is(err, plane.ErrDraining), errors.Is(err, plane.ErrFull):
-		return nil, err
 	default:
-		return nil, unavailable(err)
+		return nil, notLive(err)
 	}
 	r.Announce(feed.Change{ID: claim.ID, Epoch: s.Epoch(), Status: plane.StatusStreaming})
 	r.log.LogAttrs(ctx, slog.LevelInfo, "stream opened",
 		slog.String("streamId", claim.ID), slog.Int64("epoch", s.Epoch()))
 	return s, nil
+}
+
+// notLive is why a stream was not opened or adopted here. What is the store's failure,
+// and no answer, may be tried again.
+func notLive(err error) error {
+	for _, answer := range []error{plane.ErrOpenHere, plane.ErrMoved, plane.ErrDraining, plane.ErrFull} {
+		if errors.Is(err, answer) {
+			return err
+		}
+	}
+	if plane.Refused(err) {
+		return err
+	}
+	return unavailable(err)
 }
 
 // hasEnded reports whether a stream lingers here that reached the store whole.
