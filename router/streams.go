@@ -122,7 +122,7 @@ func (r *Router) takeUp(ctx context.Context, row store.Stream) (*plane.Stream, e
 	if row.Disowned() && r.cfg.Cluster != nil {
 		s, err := r.cfg.Actors.Adopt(ctx, row.ID)
 		if err == nil {
-			r.log.LogAttrs(ctx, slog.LevelInfo, "stream adopted", slog.String("streamId", row.ID), slog.Int64("epoch", s.Epoch()))
+			r.adopted(ctx, s)
 			return s, nil
 		}
 		r.log.LogAttrs(ctx, slog.LevelDebug, "could not adopt a stream", slog.String("streamId", row.ID), slog.Any("error", err))
@@ -132,6 +132,14 @@ func (r *Router) takeUp(ctx context.Context, row store.Stream) (*plane.Stream, e
 	}
 	r.stray(row)
 	return nil, r.held(row.Row)
+}
+
+// adopted tells of a stream that another node gave up and is live here now: readers of
+// it that had to go to the durable plane for so long come back at once.
+func (r *Router) adopted(ctx context.Context, s *plane.Stream, more ...slog.Attr) {
+	r.Announce(feed.Change{ID: s.ID(), Seq: s.State().Durable, Epoch: s.Epoch(), Status: plane.StatusStreaming})
+	r.log.LogAttrs(ctx, slog.LevelInfo, "stream adopted",
+		append(more, slog.String("streamId", s.ID()), slog.Int64("epoch", s.Epoch()))...)
 }
 
 // stray sees to a row that is this node's by its token, though its stream is not here.
