@@ -195,7 +195,7 @@ func (n *Node) hooks(m *router.Metrics) plane.Hooks {
 		},
 		Replaced: m.Replaced,
 		Moved: func(s *plane.Stream, m plane.Moved) {
-			n.log.Info("stream handed over", "streamId", s.ID(), "epoch", s.Epoch(), "seq", m.Row.Seq)
+			n.log.Info("stream given up to be adopted", "streamId", s.ID(), "epoch", s.Epoch(), "seq", m.Row.Seq)
 		},
 		Ended: func(s *plane.Stream, end plane.Ending) {
 			m.Ended(end.Status)
