@@ -165,12 +165,16 @@ func (s *Stream) runDisown(ctx context.Context, store Handover, m *move, left <-
 	}
 }
 
-// pauseOfMove is the pause before the next try: no longer than ctx if that decides
-// whether there is one.
+// maxMovePause is how long a row that others have locked is left alone at the most: who
+// hands over has little time, and they may be done with it any moment.
+const maxMovePause = 2 * time.Second
+
+// pauseOfMove is the pause before the next try: a short one, and no longer than ctx, if
+// that decides whether there is one.
 func (s *Stream) pauseOfMove(ctx context.Context, m Moved, n int) time.Duration {
 	pause := s.cfg.Policy.retryDelay(n)
 	if end, ok := ctx.Deadline(); ok && !m.Late {
-		pause = min(pause, time.Until(end))
+		pause = min(pause, maxMovePause, time.Until(end))
 	}
 	return pause
 }
