@@ -33,21 +33,61 @@ func (w *world) isolate(m *member) {
 }
 
 // hops fails the test if what was just asked of a stream went through a member twice, or
-// further than to whom the first one that was asked knew of.
+// further than to whom the first one that was asked knew of. An attach that is lost, or
+// finds nobody, is tried again after a pause, which holds for each of its attempts.
 func (w *world) hops(id, what string) (most int) {
 	w.t.Helper()
-	seen := map[string]int{}
 	requests := w.log.served(id)
-	for _, r := range requests {
-		if seen[r.member]++; seen[r.member] > 1 {
-			w.t.Errorf("%s: %s came to %s twice: %v", id, what, r.member, requests)
+	if len(requests) == 0 {
+		return 0
+	}
+	first, sentOn := requests[0], [][]request{requests[1:]}
+	if what == "attach" {
+		sentOn = attempts(requests[1:])
+	}
+	for _, attempt := range sentOn {
+		seen := map[string]int{first.member: 1}
+		for _, r := range attempt {
+			if seen[r.member]++; seen[r.member] == 2 {
+				w.t.Errorf("%s: %s came to %s twice: %v", id, what, r.member, requests)
+			}
 		}
+		if len(attempt) > 2 {
+			w.t.Errorf("%s: %s was sent %d times: %v", id, what, 1+len(attempt), requests)
+		}
+		w.direct(id, what, append([]request{first}, attempt...))
+		most = max(most, 1+len(attempt))
 	}
-	if len(requests) > 3 {
-		w.t.Errorf("%s: %s was sent %d times: %v", id, what, len(requests), requests)
+	if len(sentOn) > maxAttempts {
+		w.t.Errorf("%s: %s was tried %d times: %v", id, what, len(sentOn), requests)
 	}
-	w.direct(id, what, requests)
-	return len(requests)
+	return most
+}
+
+const (
+	// attemptPause is the shortest pause before an attach is tried once more.
+	attemptPause = 25 * time.Millisecond
+
+	// maxAttempts bounds the attempts until an attach whose reader has gone is given up:
+	// the pauses grow.
+	maxAttempts = 10
+)
+
+// attempts tells apart the attempts of an attach. One follows a pause, or a source that
+// was had for a time and lost.
+func attempts(requests []request) (all [][]request) {
+	for i, r := range requests {
+		if i > 0 {
+			before := requests[i-1]
+			had := before.status == http.StatusOK && before.ended.Sub(before.began) >= attemptPause
+			if !had && r.began.Sub(before.ended) < attemptPause {
+				all[len(all)-1] = append(all[len(all)-1], r)
+				continue
+			}
+		}
+		all = append(all, []request{r})
+	}
+	return all
 }
 
 // direct fails the test if one that was asked had it of another, and that of a third.
