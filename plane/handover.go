@@ -152,7 +152,7 @@ func (s *Stream) runDisown(ctx context.Context, store Handover, m *move, left <-
 			return
 		case !undone(err):
 			moved.Late = true
-		case !moved.Late && (ctx.Err() != nil || !errors.Is(err, ErrBusy)):
+		case !moved.Late && (isOver(ctx) || !errors.Is(err, ErrBusy)):
 			s.settleMove(m, moved, err)
 			return
 		}
@@ -160,17 +160,32 @@ func (s *Stream) runDisown(ctx context.Context, store Handover, m *move, left <-
 			s.settleMove(m, moved, errors.Join(ErrClosed, err))
 			return
 		}
+		if !moved.Late && isOver(ctx) { // nobody would hear that it is given up now
+			s.settleMove(m, moved, err)
+			return
+		}
 	}
 }
 
-// pauseOfMove is the pause before the next try: no longer than ctx if that decides
-// whether there is one.
+// pauseOfMove is the pause before the next try: short if the row is only locked, so
+// that it goes soon after it is free; no longer than ctx if that decides whether there
+// is a next try.
 func (s *Stream) pauseOfMove(ctx context.Context, m Moved, n int) time.Duration {
 	pause := s.cfg.Policy.retryDelay(n)
-	if end, ok := ctx.Deadline(); ok && !m.Late {
+	if m.Late {
+		return pause
+	}
+	pause = min(pause, maxLockedPause)
+	if end, ok := ctx.Deadline(); ok {
 		pause = min(pause, time.Until(end))
 	}
 	return pause
+}
+
+// isOver reports whether ctx has ended, or does so at this moment.
+func isOver(ctx context.Context) bool {
+	end, ok := ctx.Deadline()
+	return ctx.Err() != nil || ok && time.Until(end) <= 0
 }
 
 // undone reports whether err says for certain that nothing was done, and nothing

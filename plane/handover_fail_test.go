@@ -77,6 +77,49 @@ func TestAStreamThatTheStoreCertainlyKeptGoesOn(t *testing.T) {
 	}
 }
 
+// A drain asks for a locked row's stream until its time is over, and for what is given
+// up then nobody adopts any more.
+func TestALockedRowIsGivenUpSoonAfterItIsFreeAndNotTooLate(t *testing.T) {
+	for name, tt := range map[string]struct {
+		locked time.Duration // of twelve seconds that the hand-over has
+		moved  bool
+	}{
+		"free soon":              {time.Second, true},
+		"free two seconds early": {10 * time.Second, true},
+		"free with the end":      {12*time.Second - time.Millisecond, false},
+		"free too late":          {12 * time.Second, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := newHanded(t, nil)
+				h.push("abc")
+				began := time.Now()
+				h.disown = func(ctx context.Context, id, token string) (plane.Row, error) {
+					if time.Since(began) < tt.locked {
+						return plane.Row{}, store.ErrBusy
+					}
+					return h.store.Disown(ctx, id, token)
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), 12*time.Second)
+				defer cancel()
+				_, err := h.HandOver(ctx)
+				if tt.moved {
+					h.wantMoved(err, false)
+					if took := time.Since(began); took > tt.locked+time.Second {
+						t.Errorf("handing over took %s of a row that was free after %s", took, tt.locked)
+					}
+					return
+				}
+				if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, store.ErrBusy) {
+					t.Errorf("handing over answered %v", err)
+				}
+				synctest.Wait()
+				h.wantGoingOn()
+			})
+		})
+	}
+}
+
 // Held half a pair, it still has that.
 func TestAStreamThatGoesOnKeepsTheHalfOfAPair(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

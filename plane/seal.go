@@ -139,8 +139,8 @@ func (s *Stream) startSeal() {
 	s.tasks.Go(func() { s.runSeal(seal, left) })
 }
 
-// maxSealPause bounds the pause before a row that is locked is asked for again.
-const maxSealPause = time.Second
+// maxLockedPause bounds the pause before a row that is locked is asked for again.
+const maxLockedPause = time.Second
 
 func (s *Stream) runSeal(seal Seal, left <-chan struct{}) {
 	began, p := time.Now(), s.cfg.Policy
@@ -153,7 +153,7 @@ func (s *Stream) runSeal(seal Seal, left <-chan struct{}) {
 		}
 		pause := p.retryDelay(failed)
 		if errors.Is(out.err, ErrBusy) && time.Since(began) < p.SealPatience {
-			pause = min(p.retryDelay(attempts-1), maxSealPause)
+			pause = min(p.retryDelay(attempts-1), maxLockedPause)
 		} else if failed++; failed > p.Retries {
 			break
 		}

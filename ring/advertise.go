@@ -37,7 +37,7 @@ func advertised(ctx context.Context, advertise string, bound netip.AddrPort, pri
 		}
 		ip, err := primary()
 		if err != nil {
-			return netip.AddrPort{}, fmt.Errorf("no address to advertise, set Advertise: %w", err)
+			return netip.AddrPort{}, fmt.Errorf("no address to advertise, set Advertise (--advertise): %w", err)
 		}
 		return netip.AddrPortFrom(ip, bound.Port()), nil
 	}
@@ -45,15 +45,15 @@ func advertised(ctx context.Context, advertise string, bound netip.AddrPort, pri
 	if h, number, err := net.SplitHostPort(advertise); err == nil {
 		host = h
 		if port, err = strconv.ParseUint(number, 10, 16); err != nil || port == 0 {
-			return netip.AddrPort{}, fmt.Errorf("setting Advertise %q has no port number", advertise)
+			return netip.AddrPort{}, fmt.Errorf("setting Advertise (--advertise) %q has no port number", advertise)
 		}
 	}
 	ip, err := hostIP(ctx, host)
 	if err != nil {
-		return netip.AddrPort{}, fmt.Errorf("setting Advertise %q: %w", advertise, err)
+		return netip.AddrPort{}, fmt.Errorf("setting Advertise (--advertise) %q: %w", advertise, err)
 	}
 	if ip.IsUnspecified() {
-		return netip.AddrPort{}, fmt.Errorf("setting Advertise %q is no address that others can reach", advertise)
+		return netip.AddrPort{}, fmt.Errorf("setting Advertise (--advertise) %q is no address that others can reach", advertise)
 	}
 	return netip.AddrPortFrom(ip, uint16(port)), nil
 }

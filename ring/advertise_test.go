@@ -26,8 +26,8 @@ func TestTheAdvertisedAddressCanBeReachedOrIsRefused(t *testing.T) {
 		{name: "an IPv6 address in brackets", advertise: "[2001:db8::1]", bound: "[::]:7946", want: "[2001:db8::1]:7946"},
 		{name: "an IPv6 address and a port", advertise: "[2001:db8::1]:17946", bound: "[::]:7946", want: "[2001:db8::1]:17946"},
 		{name: "a name", advertise: "localhost:17946", bound: "0.0.0.0:7946", want: "127.0.0.1:17946"},
-		{name: "an unspecified address", advertise: "0.0.0.0:7946", bound: "10.0.0.1:7946", fails: `Advertise "0.0.0.0:7946"`},
-		{name: "an unspecified IPv6 address", advertise: "::", bound: "10.0.0.1:7946", fails: `Advertise "::"`},
+		{name: "an unspecified address", advertise: "0.0.0.0:7946", bound: "10.0.0.1:7946", fails: `Advertise (--advertise) "0.0.0.0:7946"`},
+		{name: "an unspecified IPv6 address", advertise: "::", bound: "10.0.0.1:7946", fails: `Advertise (--advertise) "::"`},
 		{name: "no port", advertise: "10.0.0.1:", bound: "10.0.0.1:7946", fails: "port"},
 		{name: "no host", advertise: ":7946", bound: "10.0.0.1:7946", fails: "Advertise"},
 	} {

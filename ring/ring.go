@@ -171,7 +171,7 @@ func listenAt(bind netip.AddrPort, d *delegate) (t *memberlist.NetTransport, err
 			return t, nil
 		}
 	}
-	return nil, fmt.Errorf("listen for gossip: %w", err)
+	return nil, fmt.Errorf("listen for gossip (--gossip-listen): %w", err)
 }
 
 // start runs something until the ring is closed. It answers false if it is.

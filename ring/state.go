@@ -13,10 +13,9 @@ import (
 const announceWithin = time.Second
 
 // SetState moves this node on to a later state, or from Waiting back to Active, and
-// tells the others. It returns
-// once the change is on its way; should ctx end before, the change takes place
-// nonetheless. Active fails with [ErrNameTaken] while another living process has
-// the node's name.
+// tells the others. It returns once the change is on its way; should ctx end before,
+// the change takes place nonetheless. Active fails with [ErrNameTaken] while another
+// living process has the node's name.
 func (r *Ring) SetState(ctx context.Context, s State) error {
 	if s < Joining || s > Draining {
 		return fmt.Errorf("set state: no state %d", s)

@@ -117,9 +117,23 @@ func (r *Router) ownedPump(next echo.HandlerFunc) echo.HandlerFunc {
 			}
 			readUntil(c, time.Time{})
 			body.Go(func() { take(out, c.Request().Body) })
-			return r.send(ctx, id, member, req)
+			resp, err := r.send(ctx, id, member, req)
+			if errors.Is(err, plane.ErrHeld) { // it has gone since, and part of the body is on its way
+				return nil, goneOn(c)
+			}
+			return resp, err
 		})
 	}
+}
+
+// goneOn is what the producer of a pump is told whose stream went to another node before
+// it took anything: it begins again where it began, if it said where that is.
+func goneOn(c echo.Context) error {
+	to, err := producing(c)
+	if err != nil || to.from < 0 {
+		return errNoHost
+	}
+	return &plane.OffsetError{Kind: plane.ErrMoved, From: to.from, Want: to.from}
 }
 
 // servesItself reports whether a request is this node's to serve without asking
@@ -225,8 +239,10 @@ func (r *Router) send(ctx context.Context, id, member string, req *http.Request)
 	resp, err := r.do(ctx, member, req)
 	if err != nil {
 		r.places.forget(id)
-		r.cfg.Metrics.forwarded("unreachable")
-		if ctx.Err() == nil {
+		if ctx.Err() != nil { // who asked has left, or waits no longer: that need not be the member's doing
+			r.cfg.Metrics.forwarded("abandoned")
+		} else {
+			r.cfg.Metrics.forwarded("unreachable")
 			r.unasked(ctx, id, member, err)
 		}
 		if errors.Is(err, peer.ErrBroken) {

@@ -1,7 +1,9 @@
 package router
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -10,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/labstack/echo/v4"
 
+	"rillkeep.dev/rillkeep/actor"
 	"rillkeep.dev/rillkeep/plane"
 	"rillkeep.dev/rillkeep/router/auth"
 	"rillkeep.dev/rillkeep/router/wire"
@@ -94,6 +97,37 @@ func TestAStreamWhoseOwnerIsDeadIsTakenOverByItsProducer(t *testing.T) {
 		}
 		if row, _ := rows.Row("m1"); row.Token != "n/1/4/5" {
 			t.Errorf("%s: the row is under %q", name, row.Token)
+		}
+	}
+}
+
+// What another node attaches is here, or it is told where: not attached for it in turn.
+func TestWhatANodeAttachesIsNotAttachedForIt(t *testing.T) {
+	r := oneOf(t, two{})
+	rows := r.cfg.Store.(*storetest.Memory)
+	actors, err := actor.New(actor.Config{
+		Plane: plane.Config{Store: rows}, Node: "n/1", Authorize: Authorize,
+		Relay: &actor.Relay{Attach: func(_ context.Context, id string, _, _ int64) (actor.Source, int64, error) {
+			t.Errorf("%s is looked for elsewhere", id)
+			return nil, 0, nil
+		}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = actors.Close(context.Background()) }()
+	r.cfg.Actors = actors
+	rows.Edit("elsewhere", func(row *storetest.Row) {
+		row.Status, row.Token, row.Epoch = plane.StatusStreaming, "n/2/1", 1
+	})
+	for _, id := range []string{"elsewhere", "nowhere"} {
+		c := r.echo.NewContext(httptest.NewRequest(http.MethodGet, "/?plane=live", nil), httptest.NewRecorder())
+		c.Set(idKey, id)
+		c.Set(nodeKey, "n/2")
+		c.Set(grantKey, auth.AllowAll())
+		_, elsewhere := errors.AsType[*heldBy](r.attached(c))
+		if elsewhere != (id == "elsewhere") {
+			t.Errorf("%s: who has it is told: %v", id, elsewhere)
 		}
 	}
 }

@@ -24,6 +24,7 @@ type others struct {
 	hints map[string]string // whom a member answers has the stream; itself if none
 	dead  map[string]bool
 	busy  bool     // who has it answers 503
+	moves bool     // it goes from who has it to n/4 as soon as that is known
 	asked []string // since they were last asked for
 	last  *http.Request
 }
@@ -40,7 +41,11 @@ func (o *others) Do(_ context.Context, member string, req *http.Request) (*http.
 		_, _ = io.Copy(io.Discard, req.Body)
 	}
 	w := httptest.NewRecorder()
-	switch hint := o.hints[member]; {
+	hint := o.hints[member]
+	if o.moves && !strings.HasSuffix(req.URL.Path, "/where") {
+		hint = "n/4"
+	}
+	switch {
 	case hint != "":
 		w.Header().Set(hostHeader, hint)
 		w.WriteHeader(http.StatusMisdirectedRequest)
@@ -174,6 +179,20 @@ func TestWhatTheOwnerAnswersIsPassedOn(t *testing.T) {
 		r := oneOf(t, &others{busy: true})
 		if status, retry := request(r, route); status != http.StatusServiceUnavailable || retry != "7" {
 			t.Errorf("%s: answered %d, to be tried again after %q", route, status, retry)
+		}
+	}
+}
+
+// Its producer is not told that somebody else streams it, which would end it.
+func TestAPumpWhoseStreamGoesOnWhileItIsSentIsToBeginAgain(t *testing.T) {
+	for query, want := range map[string]string{"?from=7": `"moved"`, "": `"unavailable"`} {
+		r := oneOf(t, &others{moves: true})
+		w, req := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/v1/streams/m1/pump"+query, strings.NewReader("text"))
+		req.Host = "localhost"
+		req.Header.Set("Content-Type", "text/plain")
+		r.ServeHTTP(w, req)
+		if w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), want) || query != "" && !strings.Contains(w.Body.String(), `"want":7`) {
+			t.Errorf("%q: %d %s", query, w.Code, w.Body)
 		}
 	}
 }

@@ -162,9 +162,8 @@ func (r *Router) adopt(c echo.Context) error {
 		}
 	}
 	if err != nil {
-		return err
+		return notLive(err)
 	}
-	r.log.LogAttrs(ctx, slog.LevelInfo, "stream adopted",
-		slog.String("streamId", id), slog.Int64("epoch", s.Epoch()), slog.String("from", c.Get(nodeKey).(string)))
+	r.adopted(ctx, s, slog.String("from", c.Get(nodeKey).(string)))
 	return c.JSON(http.StatusOK, opened(s, plane.ProducerEpoch{}))
 }

@@ -65,7 +65,7 @@ func NewMetrics() *Metrics {
 		lost:        counter("texts_lost_total", "Streams that ended short: durable text was missing in the store."),
 		replaced:    counter("replaced_characters_total", "Characters that became U+FFFD at the producer's door."),
 		generations: labelled("generations_total", "Model calls that ended, by upstream and how their stream ended.", "upstream", "status"),
-		forwards:    labelled("forwarded_total", "Requests sent to the node that has their stream, by what became of them: answered, misdirected or unreachable.", "outcome"),
+		forwards:    labelled("forwarded_total", "Requests sent to the node that has their stream, by what became of them: answered, misdirected, unreachable or abandoned.", "outcome"),
 		ringDiffs:   counter("ring_differs_total", "Requests of nodes whose ring was another than this node's."),
 		strangers:   labelled("peer_refused_total", "Requests to the listener for nodes that were let through to nothing, by reason.", "reason"),
 		latency: make.NewHistogram(prometheus.HistogramOpts{

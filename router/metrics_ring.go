@@ -24,6 +24,7 @@ func (m *Metrics) ObserveRing(stats func() ring.Stats) {
 	for state, read := range map[ring.State]func(ring.Stats) int{
 		ring.Joining:  func(s ring.Stats) int { return s.Joining },
 		ring.Active:   func(s ring.Stats) int { return s.Active },
+		ring.Waiting:  func(s ring.Stats) int { return s.Waiting },
 		ring.Draining: func(s ring.Stats) int { return s.Draining },
 	} {
 		gauge("members", "Members of the cluster, by state.", prometheus.Labels{"state": state.String()}, read)

@@ -135,6 +135,20 @@ func where(t *testing.T) *http.Request {
 	return req
 }
 
+func TestWhoAsksAndLeavesMakesNoOutage(t *testing.T) {
+	r, p, log := tellingOne(t)
+	p.down.Store(true) // as it is to who has left
+	ctx, leave := context.WithCancel(t.Context())
+	leave()
+	if _, err := r.send(ctx, "m1", "n/2", where(t)); !errors.Is(err, errNoHost) {
+		t.Error(err)
+	}
+	if n := unreachable(t, r.cfg.Metrics); n != 0 {
+		t.Errorf("counted %v", n)
+	}
+	log.want(t, "left")
+}
+
 func TestANodeThatAnswersEveryOtherTimeIsLoggedSeldom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, p, log := tellingOne(t)

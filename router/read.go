@@ -1,10 +1,11 @@
 package router
 
 import (
-	"errors"
+	"context"
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -12,6 +13,7 @@ import (
 	"rillkeep.dev/rillkeep/plane"
 	"rillkeep.dev/rillkeep/router/sse"
 	"rillkeep.dev/rillkeep/router/wire"
+	"rillkeep.dev/rillkeep/store"
 )
 
 // read serves a stream: as events, or as one JSON snapshot to who asks for that.
@@ -24,11 +26,7 @@ func (r *Router) read(c echo.Context) error {
 	if err != nil {
 		return wire.Detail(wire.ErrBadRequest, "%v", err)
 	}
-	over, err := r.over(c, at)
-	switch {
-	case err != nil:
-		return err
-	case over: // an EventSource that has it all: 204 stops its reconnecting
+	if r.over(c, at) { // an EventSource that has it all: 204 stops its reconnecting
 		return c.NoContent(http.StatusNoContent)
 	}
 	from, err := r.source(c, at)
@@ -38,21 +36,26 @@ func (r *Router) read(c echo.Context) error {
 	return r.deliver(c, from)
 }
 
-// over reports whether a reader that comes back has everything of a stream that
-// is sealed.
-func (r *Router) over(c echo.Context, at sse.Position) (bool, error) {
+// overTime bounds the look whether a reader has everything.
+const overTime = 2 * time.Second
+
+// over reports whether a reader that comes back is known to have everything of a stream
+// that is sealed. One that can't be told so for the store is served: where the stream
+// lives elsewhere that takes no store (I).
+func (r *Router) over(c echo.Context, at sse.Position) bool {
 	if !at.Resumed {
-		return false, nil
+		return false
 	}
 	if s, ok := r.cfg.Actors.Stream(streamID(c)); ok {
 		st := s.State()
-		return st.Status.Ended() && at.Epoch >= s.Epoch() && at.Offset >= st.Durable, nil
+		return st.Status.Ended() && at.Epoch >= s.Epoch() && at.Offset >= st.Durable
 	}
-	row, err := r.looks.at(c.Request().Context(), streamID(c), r.rows.Get)
-	if errors.Is(err, plane.ErrNotFound) {
-		return false, nil
-	}
-	return err == nil && row.Status.Ended() && at.Epoch >= row.Epoch && at.Offset >= row.Seq, err
+	row, err := r.looks.at(c.Request().Context(), streamID(c), func(ctx context.Context, id string) (store.Stream, error) {
+		ctx, cancel := context.WithTimeout(ctx, overTime)
+		defer cancel()
+		return r.rows.Get(ctx, id)
+	})
+	return err == nil && row.Status.Ended() && at.Epoch >= row.Epoch && at.Offset >= row.Seq
 }
 
 // source is where a reader's frames come from. Poll returns the next frame if

@@ -3,6 +3,7 @@ package router
 import (
 	"encoding/json"
 	"net/http"
+	"time"
 
 	"rillkeep.dev/rillkeep/router/wire"
 )
@@ -30,6 +31,12 @@ func notReady(w http.ResponseWriter, req *http.Request, why error, reason string
 	}
 	if status != http.StatusOK {
 		w.Header().Set("Retry-After", retryAfter)
+	}
+	if req.ContentLength != 0 && req.ProtoMajor == 1 { // the answer waits for no body, and the connection not for long
+		control := http.NewResponseController(w)
+		_ = control.EnableFullDuplex()
+		_ = control.SetReadDeadline(time.Now().Add(lastWord))
+		w.Header().Set("Connection", "close")
 	}
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("Content-Type", "application/json")

@@ -53,15 +53,27 @@ func (r *Router) openStream(ctx context.Context, claim plane.Claim) (*plane.Stre
 	case err == nil:
 	case errors.Is(err, plane.ErrOpenHere) && r.hasEnded(claim.ID):
 		return nil, wire.Detail(plane.ErrExists, "the stream exists already, and has ended; take another id")
-	case plane.Refused(err), errors.Is(err, plane.ErrOpenHere), errors.Is(err, plane.ErrDraining), errors.Is(err, plane.ErrFull):
-		return nil, err
 	default:
-		return nil, unavailable(err)
+		return nil, notLive(err)
 	}
 	r.Announce(feed.Change{ID: claim.ID, Epoch: s.Epoch(), Status: plane.StatusStreaming})
 	r.log.LogAttrs(ctx, slog.LevelInfo, "stream opened",
 		slog.String("streamId", claim.ID), slog.Int64("epoch", s.Epoch()))
 	return s, nil
+}
+
+// notLive is why a stream was not opened or adopted here. What is the store's failure,
+// and no answer, may be tried again.
+func notLive(err error) error {
+	for _, answer := range []error{plane.ErrOpenHere, plane.ErrMoved, plane.ErrDraining, plane.ErrFull} {
+		if errors.Is(err, answer) {
+			return err
+		}
+	}
+	if plane.Refused(err) {
+		return err
+	}
+	return unavailable(err)
 }
 
 // hasEnded reports whether a stream lingers here that reached the store whole.
@@ -154,10 +166,8 @@ func (r *Router) takeOver(ctx context.Context, claim plane.Claim) (wire.Opened, 
 		return wire.Opened{}, err
 	case errors.Is(err, plane.ErrHeld), errors.Is(err, plane.ErrLostRace):
 		return wire.Opened{}, errLease
-	case plane.Refused(err), errors.Is(err, plane.ErrDraining), errors.Is(err, plane.ErrFull):
-		return wire.Opened{}, err
 	default:
-		return wire.Opened{}, unavailable(err)
+		return wire.Opened{}, notLive(err)
 	}
 }
 
@@ -168,15 +178,24 @@ func (r *Router) takeUp(ctx context.Context, row store.Stream) (*plane.Stream, e
 	if row.Disowned() && r.cfg.Cluster != nil {
 		s, err := r.cfg.Actors.Adopt(ctx, row.ID)
 		if err == nil {
-			r.log.LogAttrs(ctx, slog.LevelInfo, "stream adopted", slog.String("streamId", row.ID), slog.Int64("epoch", s.Epoch()))
+			r.adopted(ctx, s)
 			return s, nil
 		}
+		r.log.LogAttrs(ctx, slog.LevelDebug, "could not adopt a stream", slog.String("streamId", row.ID), slog.Any("error", err))
 	}
 	if s, ok := r.cfg.Actors.Await(ctx, row.ID); ok {
 		return s, nil
 	}
 	r.stray(row)
 	return nil, r.held(row.Row)
+}
+
+// adopted tells of a stream that another node gave up and is live here now: readers of
+// it that had to go to the durable plane for so long come back at once.
+func (r *Router) adopted(ctx context.Context, s *plane.Stream, more ...slog.Attr) {
+	r.Announce(feed.Change{ID: s.ID(), Seq: s.State().Durable, Epoch: s.Epoch(), Status: plane.StatusStreaming})
+	r.log.LogAttrs(ctx, slog.LevelInfo, "stream adopted",
+		append(more, slog.String("streamId", s.ID()), slog.Int64("epoch", s.Epoch()))...)
 }
 
 // stray sees to a row that is this node's by its token, though its stream is not here.

@@ -76,18 +76,23 @@ func plain(err error) string {
 func hint(err error) string {
 	left, ok := errors.AsType[*leftError](err)
 	switch {
+	case ok && left.unreached:
+		return fmt.Sprintf("\nIf its node is gone it will end interrupted; if another node has it, it stays open until somebody closes or cancels it."+
+			"\nWhat is kept of it is printed by rillkeep show %s; push the whole again with another id.", word(left.id))
 	case ok:
 		return fmt.Sprintf("\nWhat is kept of it then is printed by rillkeep show %s; push the whole again with another id.", word(left.id))
 	case errors.Is(err, client.ErrUnreached) && errors.Is(err, syscall.ECONNREFUSED):
 		return "\nStart a node with rillkeep serve, or name another with --server."
 	case errors.Is(err, syscall.EADDRINUSE):
-		return "\nChoose another address with --listen; port 0 takes a free one."
+		return "\nChoose another address there; port 0 takes a free one."
 	case errors.Is(err, sqlite.ErrInUse):
 		return "\nA node of an earlier release has this folder: stop that one, or choose another folder with --data."
 	case errors.Is(err, store.ErrNameInUse):
 		return "\nStop that one, name this one with --name, or choose another folder with --data or another --database."
 	case errors.Is(err, wire.ErrUnauthorized):
 		return "\nPut a token into RILLKEEP_TOKEN; rillkeep token mints one."
+	case errors.Is(err, plane.ErrDenied):
+		return "\nMint one whose --ops and --streams do: push and flush need write, tail and show read, cancel cancel, ls and cluster admin."
 	default:
 		return ""
 	}

@@ -101,6 +101,9 @@ func (l *lookout) hear(f plane.Frame) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.heard = true
+	if f.Kind != plane.KindChunk && !f.Terminal() {
+		return // an open may be that of a stream which has ended meanwhile
+	}
 	if l.told && !f.Terminal() {
 		l.con.say("the stream goes on")
 	}

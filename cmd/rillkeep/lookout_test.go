@@ -12,7 +12,7 @@ import (
 )
 
 func TestASilentStreamIsLookedAtAndWhatIsNewIsSaid(t *testing.T) {
-	chunk, end := plane.Frame{Kind: plane.KindChunk}, plane.Frame{Kind: plane.KindEnd}
+	open, chunk, end := plane.Frame{Kind: plane.KindOpen}, plane.Frame{Kind: plane.KindChunk}, plane.Frame{Kind: plane.KindEnd}
 	broken := errors.New("the connection broke")
 	const isAway = "rillkeep: the stream's node is away, and 7 units are durable; waiting for the stream to go on or to end\n"
 	for name, tt := range map[string]struct {
@@ -26,6 +26,7 @@ func TestASilentStreamIsLookedAtAndWhatIsNewIsSaid(t *testing.T) {
 		"and comes back":               {[]sight{away, unseen, there}, func(*lookout) {}, isAway + "rillkeep: the stream's node is back\n"},
 		"and its text goes on":         {[]sight{away}, func(l *lookout) { l.hear(chunk); l.hear(chunk) }, isAway + "rillkeep: the stream goes on\n"},
 		"and it ends":                  {[]sight{away}, func(l *lookout) { l.hear(end) }, isAway},
+		"and it has ended meanwhile":   {[]sight{away}, func(l *lookout) { l.hear(open); l.hear(end) }, isAway},
 		"it is away again":             {[]sight{away, there, away}, func(*lookout) {}, isAway + "rillkeep: the stream's node is back\n" + isAway},
 		"the connection is lost":       {[]sight{unseen}, func(l *lookout) { l.lost(broken); l.lost(broken) }, "rillkeep: the connection broke; connecting again\n"},
 		"and there is another":         {[]sight{unseen}, func(l *lookout) { l.lost(broken); l.hear(chunk) }, "rillkeep: the connection broke; connecting again\nrillkeep: the stream goes on\n"},

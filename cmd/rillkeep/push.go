@@ -94,7 +94,8 @@ func (p pushCmd) Run(ctx context.Context, con *console) error {
 	}
 	sealed, err := p.seal(ctx, out, pumped)
 	if isAway(err) {
-		sealed, err = p.left(context.WithoutCancel(ctx), c, out.Acked(), err)
+		left := &leftError{id: p.ID, why: plain(err), durable: out.Acked().DurableSeq, unreached: errors.Is(err, client.ErrUnreached)}
+		sealed, err = p.left(context.WithoutCancel(ctx), c, left)
 	}
 	if err != nil {
 		return err
@@ -169,26 +170,30 @@ const leftTime = 10 * time.Second
 
 // left says what is safe of a stream whose node went away, and how to go on; or how
 // it has ended, if another node knows that already.
-func (p pushCmd) left(ctx context.Context, c *client.Client, ack wire.Ack, lost error) (wire.Sealed, error) {
+func (p pushCmd) left(ctx context.Context, c *client.Client, left *leftError) (wire.Sealed, error) {
 	ctx, cancel := context.WithTimeout(ctx, leftTime)
 	defer cancel()
-	durable := ack.DurableSeq
 	if snap, err := c.Snapshot(ctx, p.ID); err == nil {
 		if snap.Status.Ended() {
 			return wire.Sealed{Status: snap.Status, Seq: snap.Seq, DurableSeq: snap.DurableSeq}, nil
 		}
-		durable = max(durable, snap.DurableSeq)
+		left.durable = max(left.durable, snap.DurableSeq)
 	}
-	return wire.Sealed{}, &leftError{id: p.ID, why: plain(lost), durable: durable}
+	return wire.Sealed{}, left
 }
 
-// leftError says that a stream was left in the middle, as its node went away.
+// leftError says that a stream was left in the middle, as its node went away, or
+// the one that was pushed to, which need not have had it.
 type leftError struct {
-	id, why string
-	durable int64 // units
+	id, why   string
+	durable   int64 // units
+	unreached bool
 }
 
 func (e *leftError) Error() string {
+	if e.unreached {
+		return fmt.Sprintf("stream %s was left without an end: %s; %d units are known to be durable", word(e.id), e.why, e.durable)
+	}
 	return fmt.Sprintf("the node of stream %s went away in mid-stream: %s; %d units are known to be durable, and the stream will end interrupted",
 		word(e.id), e.why, e.durable)
 }

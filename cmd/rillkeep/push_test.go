@@ -238,8 +238,9 @@ func TestPushSaysWhatItKnowsWhenItsNodeGoesAway(t *testing.T) {
 	}{
 		"stopped": {syscall.SIGTERM, exitInterrupted, regexp.MustCompile(`^rillkeep: the stream was interrupted\n$`)},
 		"killed": {os.Kill, exitFailure, regexp.MustCompile(
-			`^rillkeep: the node is away: .+; trying again\nrillkeep: the node of stream m1 went away in mid-stream: .+; [04] units are known to be durable, and the stream will end interrupted\n` +
-				`What is kept of it then is printed by rillkeep show m1; push the whole again with another id\.\n$`)},
+			`^rillkeep: the node is away: .+; trying again\nrillkeep: stream m1 was left without an end: .+; [04] units are known to be durable\n` +
+				`If its node is gone it will end interrupted; if another node has it, it stays open until somebody closes or cancels it\.\n` +
+				`What is kept of it is printed by rillkeep show m1; push the whole again with another id\.\n$`)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -185,7 +185,7 @@ func TestServeRefusesWhatCannotBe(t *testing.T) {
 		want string
 	}{
 		"another's data":   {[]string{"--data", data, "--listen", "127.0.0.1:0"}, "another node of that name is running: give each node of a database a name of its own\nStop that one, name this one with --name"},
-		"another's port":   {[]string{"--listen", addr}, "address already in use\nChoose another address with --listen"},
+		"another's port":   {[]string{"--listen", addr}, "listen (--listen): listen tcp " + addr + ": bind: address already in use\nChoose another address there"},
 		"all without keys": {[]string{"--listen", "0.0.0.0:0"}, "refuse to listen on \"0.0.0.0:0\" without keys"},
 		"no address":       {[]string{"--listen", "8080"}, "missing port in address"},
 		"no keys":          {[]string{"--listen", "127.0.0.1:0", "--keys", filepath.Join(data, "none")}, "no such file"},

@@ -92,10 +92,16 @@ func (n *Node) joinCluster(ctx context.Context, cfg Config, name, incarnation st
 	listener := c.Listener
 	if listener == nil {
 		if listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", cmp.Or(c.PeerListen, DefaultPeerListen)); err != nil {
-			return fmt.Errorf("listen for other nodes: %w", err)
+			return fmt.Errorf("listen for other nodes (--peer-listen): %w", err)
 		}
 	}
-	n.serving.Go(func() error { return m.server.Serve(listener) })
+	n.serving.Go(func() error {
+		if err := m.server.Serve(listener); err != nil { // who can't be asked must not own streams
+			n.fail()
+			return fmt.Errorf("serve other nodes: %w", err)
+		}
+		return nil
+	})
 	n.member = m // from here on close ends it
 
 	g := c.Gossip
@@ -225,7 +231,9 @@ func (m *member) Has(name string) bool {
 	return ok
 }
 
-func (m *member) Digest() string { return strconv.FormatUint(m.ring.View().Digest(), 16) }
+func (m *member) Digest() string { return digestOf(m.ring.View()) }
+
+func digestOf(view *ring.View) string { return strconv.FormatUint(view.Digest(), 16) }
 
 func (m *member) Do(ctx context.Context, name string, req *http.Request) (*http.Response, error) {
 	to, ok := m.ring.View().Member(name)
@@ -238,7 +246,7 @@ func (m *member) Do(ctx context.Context, name string, req *http.Request) (*http.
 // Describe implements router.Cluster.
 func (m *member) Describe() wire.Cluster {
 	view := m.ring.View()
-	c := wire.Cluster{Self: m.self, Ring: m.Digest()}
+	c := wire.Cluster{Self: m.self, Ring: digestOf(view)}
 	for _, at := range view.Members() {
 		c.Members = append(c.Members, wire.Member{
 			Name: at.Name, Node: at.Node, State: at.State.String(), Version: at.Version,

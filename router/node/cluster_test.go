@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -463,5 +464,29 @@ func TestANodeThatItsClusterRefusesEnds(t *testing.T) {
 		}
 	case <-time.After(patience):
 		t.Fatal("it hangs")
+	}
+}
+
+// Others would send it requests for as long as it is in the ring.
+func TestANodeWhoseListenerForOthersEndsCannotGoOn(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := node.Open(t.Context(), node.Config{Listen: "127.0.0.1:0", Data: t.TempDir(), Name: "n1", Cluster: &node.Cluster{
+		Secrets: []string{clusterSecret}, GossipListen: "127.0.0.1:0", Listener: listener,
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = listener.Close()
+	select {
+	case <-n.Failed():
+	case <-time.After(patience):
+		t.Error("it goes on")
+	}
+	if err := n.Close(); err == nil || !strings.Contains(err.Error(), "serve other nodes") {
+		t.Errorf("closed with %v", err)
 	}
 }

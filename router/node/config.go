@@ -155,7 +155,7 @@ func (cfg Config) checkPlaces() string {
 	case cfg.DirectDatabase != "" && !isPostgres(cfg.DirectDatabase):
 		return "DirectDatabase is a postgres:// URL"
 	case cfg.Database != "" && cfg.Data != "":
-		return "Data beside a Database has no effect: it is the folder of the embedded store"
+		return "Data beside a Database has no effect (--data, --database, or RILLKEEP_DATA and RILLKEEP_DATABASE): it is the folder of the embedded store"
 	default:
 		return ""
 	}

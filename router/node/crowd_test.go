@@ -3,6 +3,7 @@ package node_test
 import (
 	"bufio"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"testing"
@@ -92,4 +93,29 @@ func TestConnectionsThatComeAndGoLeaveNothing(t *testing.T) {
 		m := n.metrics()
 		return m["rillkeep_connections"] <= 1 && m["rillkeep_readers"] == 0
 	})
+}
+
+// A pump that is told so only when its body ends would wait for as long as its model.
+func TestAPumpThatThereIsNoRoomForIsToldSoBeforeItsBodyEnds(t *testing.T) {
+	t.Parallel()
+	n := openNode(t, node.Config{MaxConnections: 1})
+	n.open("m1") // by a connection that stays
+	for _, body := range []string{"Transfer-Encoding: chunked", "Content-Length: 10"} {
+		conn, err := net.Dial("tcp", n.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
+		fmt.Fprintf(conn, "POST %s/pump HTTP/1.1\r\nHost: localhost\r\n%s\r\n\r\n", path("m1"), body)
+		answers := bufio.NewReader(conn)
+		resp, err := http.ReadResponse(answers, nil)
+		if err != nil || resp.StatusCode != http.StatusServiceUnavailable || !resp.Close {
+			t.Fatalf("%s: %+v, %v", body, resp, err)
+		}
+		_, _ = io.Copy(io.Discard, resp.Body)
+		if _, err := answers.ReadByte(); err != io.EOF {
+			t.Errorf("%s: the connection stays: %v", body, err)
+		}
+	}
 }

@@ -105,10 +105,7 @@ func (w *news) Lost(err error) {
 
 func (w *news) missed() {
 	w.node.router.Missed()
-	select {
-	case w.look <- struct{}{}:
-	default:
-	}
+	note(w.look)
 }
 
 // watchCancels looks now and then, and at once when something may have been

@@ -78,7 +78,7 @@ func Open(ctx context.Context, cfg Config) (_ *Node, err error) {
 	listener := cfg.Listener
 	if listener == nil {
 		if listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", cfg.Listen); err != nil {
-			return nil, fmt.Errorf("listen: %w", err)
+			return nil, fmt.Errorf("listen (--listen): %w", err)
 		}
 	}
 	n := &Node{
@@ -199,7 +199,7 @@ func (n *Node) hooks(m *router.Metrics) plane.Hooks {
 		},
 		Replaced: m.Replaced,
 		Moved: func(s *plane.Stream, m plane.Moved) {
-			n.log.Info("stream handed over", "streamId", s.ID(), "epoch", s.Epoch(), "seq", m.Row.Seq)
+			n.log.Info("stream given up to be adopted", "streamId", s.ID(), "epoch", s.Epoch(), "seq", m.Row.Seq)
 		},
 		Ended: func(s *plane.Stream, end plane.Ending) {
 			m.Ended(end.Status)
@@ -270,8 +270,9 @@ func (n *Node) Addr() net.Addr { return n.addr }
 // URL returns the base URL of the node.
 func (n *Node) URL() string { return "http://" + n.addr.String() }
 
-// Failed returns a channel that is closed when the node can't go on: its server has
-// ended by itself, as Close then says, or another process has its name.
+// Failed returns a channel that is closed when the node can't go on: its server, or the
+// one for other nodes, has ended by itself, as Close then says, or another process has
+// its name.
 func (n *Node) Failed() <-chan struct{} { return n.failed }
 
 // Drain stops the node without losing what was produced: it opens no more

@@ -99,6 +99,19 @@ func TestAfterALockedRowAppendsWaitForNone(t *testing.T) {
 	}
 }
 
+// The server takes locks of its own, such as of a table that grows: who waits for one
+// of those tries again by itself, and longer.
+func TestALockThatIsNotTheRowsCostsNoAppend(t *testing.T) {
+	url := pgtest.URL(t)
+	s, db := open(t, url), pgtest.Pool(t, url)
+	row := claim(t, s, "s")
+	inserts := pgtest.Busy(t, db, "rillkeep.chunks")
+	row, err := s.Append(t.Context(), plane.Slice{ID: "s", Token: row.Token, Seq: 4, Text: "text"})
+	if err != nil || row.Seq != 4 || inserts() != 2 {
+		t.Errorf("%+v after %d tries, %v", row, inserts(), err)
+	}
+}
+
 // Whatever the server says of one row: that it is damaged, that a policy does not
 // let it be written, or what a trigger of the application's makes of it.
 func TestARowThatIsRefusedCostsNoOtherOfItsBatches(t *testing.T) {

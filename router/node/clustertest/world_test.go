@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -218,6 +219,11 @@ type log struct {
 type request struct {
 	member, route, id string
 	status            int64
+	began, ended      time.Time
+}
+
+func (r request) String() string {
+	return fmt.Sprintf("%s %s %d in %v", r.member, r.route, r.status, r.ended.Sub(r.began))
 }
 
 func (l *log) tail(n int) string {
@@ -233,12 +239,14 @@ func (l *log) differing() int {
 	return l.differs
 }
 
-// served are the requests of a stream that nodes have served since it was last asked.
+// served are the requests of a stream that nodes have served since it was last asked,
+// in the order in which they began.
 func (l *log) served(id string) (of []request) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	of = l.requests[id]
 	delete(l.requests, id)
+	slices.SortStableFunc(of, func(a, b request) int { return a.began.Compare(b.began) })
 	return of
 }
 
@@ -257,7 +265,7 @@ func (h *handler) WithAttrs([]slog.Attr) slog.Handler       { return h }
 func (h *handler) Handle(_ context.Context, r slog.Record) error {
 	line := new(bytes.Buffer)
 	fmt.Fprintf(line, "%9.3f %-5s %-5s %s", time.Since(h.log.began).Seconds(), h.member, r.Level, r.Message)
-	req := request{member: h.member}
+	req := request{member: h.member, began: r.Time, ended: r.Time}
 	r.Attrs(func(a slog.Attr) bool {
 		switch a.Key {
 		case "route":
@@ -267,6 +275,10 @@ func (h *handler) Handle(_ context.Context, r slog.Record) error {
 		case "status":
 			if a.Value.Kind() == slog.KindInt64 {
 				req.status = a.Value.Int64()
+			}
+		case "took":
+			if a.Value.Kind() == slog.KindDuration {
+				req.began = req.ended.Add(-a.Value.Duration())
 			}
 		}
 		fmt.Fprintf(line, " %s=%v", a.Key, a.Value)

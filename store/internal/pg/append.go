@@ -25,6 +25,11 @@ const (
 	// lockPatience is how long a batch waits for what somebody else has locked.
 	lockPatience = LockTimeout
 
+	// soloPatience is how long a slice by itself does once that was too short, and its
+	// row is not what is locked: for the server's own locks, such as of a table that
+	// another session makes larger, on a machine that is slow just then.
+	soloPatience = "250ms"
+
 	// carefulFor is how long appends are careful after one has met a locked row:
 	// they lock their rows first and leave out what is locked already. That costs
 	// a third of the rate, and waits for nobody.
@@ -85,10 +90,29 @@ func (a *Appender) One(ctx context.Context, s plane.Slice) (row plane.Row, err e
 	}
 	err = rows.Scan(a.Pool.QueryRow(ctx, sql, s.ID, s.Token, s.From, s.Seq, s.Text), &row, nil)
 	switch {
+	case TimedOut(err) && !a.Patient:
+		a.beCareful()
+		row, err = a.solo(ctx, s)
 	case Locked(err):
 		a.beCareful()
 	case errors.Is(err, plane.ErrNotFound) && sql != a.SQL.One: // or it does not fit
 		err = rows.Scan(a.Pool.QueryRow(ctx, a.SQL.Row, s.ID), &row, nil)
+	}
+	return row, err
+}
+
+// solo is One for a slice that has waited for a lock in vain: not for its row's, which
+// it does not wait for.
+func (a *Appender) solo(ctx context.Context, s plane.Slice) (row plane.Row, err error) {
+	batch := new(pgx.Batch)
+	batch.Queue(batchSettingsSQL, soloPatience)
+	batch.Queue(a.SQL.One, s.ID, s.Token, s.From, s.Seq, s.Text)
+	results := a.Pool.SendBatch(ctx, batch)
+	if _, err = results.Exec(); err == nil {
+		err = rows.Scan(results.QueryRow(), &row, nil)
+	}
+	if closed := results.Close(); err == nil { // the transaction ends here
+		err = closed
 	}
 	return row, err
 }

@@ -43,6 +43,13 @@ func Locked(err error) bool {
 	return ok && said.Code == lockNotAvailable
 }
 
+// TimedOut reports whether err says that a lock was waited for, longer than
+// lock_timeout lets it. Some that is not waited for is refused at once.
+func TimedOut(err error) bool {
+	said, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && Locked(err) && said.Routine == "ProcessInterrupts" // no more than this tells one from the other
+}
+
 // Failed says what failed; that a lock was in the way, or that trying again can't
 // help, if so; and that the context had ended, if so: the server then only says
 // that it was asked to stop.

@@ -8,6 +8,7 @@ import (
 	"rillkeep.dev/rillkeep/store/internal/group"
 	"rillkeep.dev/rillkeep/store/internal/pgcontract"
 	"rillkeep.dev/rillkeep/store/postgres/mapped"
+	"rillkeep.dev/rillkeep/store/postgres/pgtest"
 )
 
 // locks holds a message's lock, as an application may, until release.
@@ -35,4 +36,19 @@ func TestWhatStoresInPostgresPromiseAlike(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The server takes locks of its own, such as of a table that grows: who waits for one
+// of those tries again by itself, and longer. That holds for each of a batch.
+func TestALockThatIsNotTheRowsCostsNoAppend(t *testing.T) {
+	each(t, func(t *testing.T, s *opened) {
+		inserts := pgtest.Busy(t, s.door.db, s.door.sql("{chunks}"))
+		subject := &pgcontract.Subject{Store: s, Backdoor: s.door}
+		for id, err := range subject.AppendAll(t.Context(), t, pgcontract.IDs(20), 3, func(string) string { return "text" }) {
+			t.Errorf("%s: %v", id, err)
+		}
+		if n := inserts(); n <= 20*3 {
+			t.Errorf("nothing was tried again: %d inserts", n)
+		}
+	})
 }

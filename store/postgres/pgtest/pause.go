@@ -52,6 +52,30 @@ func PauseAtRows(tb testing.TB, db *pgxpool.Pool, table string) (release func(n 
 		CREATE POLICY pause ON %[1]s USING (pause())`, table))
 }
 
+// Busy has the first insert into table wait for a lock until it is too long, as the
+// server's own locks may on a slow machine, and the later ones not. It answers how
+// many there were.
+func Busy(tb testing.TB, db *pgxpool.Pool, table string) (inserts func() int) {
+	tb.Helper()
+	Pause(tb, db, fmt.Sprintf(`
+		CREATE SEQUENCE inserts;
+		CREATE FUNCTION busy() RETURNS trigger LANGUAGE plpgsql AS $$
+		BEGIN
+			IF nextval('inserts') = 1 THEN -- which a rollback does not take back
+				PERFORM pg_advisory_xact_lock_shared(1);
+			END IF;
+			RETURN NEW;
+		END $$;
+		CREATE TRIGGER busy BEFORE INSERT ON %s FOR EACH ROW EXECUTE FUNCTION busy()`, table))
+	return func() (n int) {
+		tb.Helper()
+		if err := db.QueryRow(tb.Context(), "SELECT last_value FROM inserts").Scan(&n); err != nil {
+			tb.Fatal(err)
+		}
+		return n
+	}
+}
+
 // Waiting returns once n sessions of a database wait for a lock.
 func Waiting(tb testing.TB, db *pgxpool.Pool, n int) {
 	tb.Helper()

@@ -65,7 +65,7 @@ func Open(ctx context.Context, cfg Config) (*Cluster, error) {
 	}
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", cfg.Listen)
 	if err != nil {
-		return nil, fmt.Errorf("listen: %w", err)
+		return nil, fmt.Errorf("listen (--listen): %w", err)
 	}
 	c := &Cluster{cfg: cfg, addr: listener.Addr()}
 	for i := range cfg.Nodes {
