@@ -98,7 +98,7 @@ func TestALockedRowIsGivenUpSoonAfterItIsFreeAndNotTooLate(t *testing.T) {
 					if time.Since(began) < tt.locked {
 						return plane.Row{}, store.ErrBusy
 					}
-					return h.store.Disown(ctx, id, token)
+					return h.store.Disown(ctx, id, token, 1)
 				}
 				ctx, cancel := context.WithTimeout(t.Context(), 12*time.Second)
 				defer cancel()
