@@ -165,11 +165,16 @@ func (s *Stream) runDisown(ctx context.Context, store Handover, m *move, left <-
 	}
 }
 
-// pauseOfMove is the pause before the next try: no longer than ctx if that decides
-// whether there is one.
+// pauseOfMove is the pause before the next try. A row that is locked is asked for as
+// often as for a seal, and no later than ctx, which decides whether there is a try: one
+// that is free again must not miss its time.
 func (s *Stream) pauseOfMove(ctx context.Context, m Moved, n int) time.Duration {
 	pause := s.cfg.Policy.retryDelay(n)
-	if end, ok := ctx.Deadline(); ok && !m.Late {
+	if m.Late {
+		return pause
+	}
+	pause = min(pause, maxSealPause)
+	if end, ok := ctx.Deadline(); ok {
 		pause = min(pause, time.Until(end))
 	}
 	return pause

@@ -77,6 +77,26 @@ func TestAStreamThatTheStoreCertainlyKeptGoesOn(t *testing.T) {
 	}
 }
 
+// However long it was locked before, it is asked for again soon enough.
+func TestARowThatIsFreeAgainInTimeIsHandedOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHanded(t, nil)
+		h.push("abc")
+		free := time.Now().Add(13 * time.Second)
+		h.disown = func(ctx context.Context, id, token string) (plane.Row, error) {
+			if time.Now().Before(free) {
+				return plane.Row{}, store.ErrBusy
+			}
+			return h.store.Disown(ctx, id, token)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+		defer cancel()
+		if _, err := h.HandOver(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // Held half a pair, it still has that.
 func TestAStreamThatGoesOnKeepsTheHalfOfAPair(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
