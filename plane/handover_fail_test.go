@@ -87,6 +87,7 @@ func TestARowThatIsFreeAgainInTimeIsHandedOver(t *testing.T) {
 			if time.Now().Before(free) {
 				return plane.Row{}, store.ErrBusy
 			}
+			time.Sleep(10 * time.Millisecond) // on its way
 			return h.store.Disown(ctx, id, token)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
