@@ -107,7 +107,11 @@ func (r *Router) ownedPump(next echo.HandlerFunc) echo.HandlerFunc {
 			}
 			readUntil(c, time.Time{})
 			body.Go(func() { take(out, c.Request().Body) })
-			return r.send(ctx, id, member, req)
+			resp, err := r.send(ctx, id, member, req)
+			if errors.Is(err, plane.ErrHeld) { // it has left since, and some of the body is gone
+				return nil, r.gone(ctx, id)
+			}
+			return resp, err
 		})
 	}
 }
@@ -127,6 +131,15 @@ func (r *Router) left(c echo.Context, err error) error {
 		return err
 	}
 	return &plane.OffsetError{Kind: plane.ErrMoved, From: h.seq, Want: h.seq}
+}
+
+// gone is why a stream is to be asked for again that has just gone to another node.
+func (r *Router) gone(ctx context.Context, id string) error {
+	row, err := r.rows.Get(ctx, id)
+	if err != nil {
+		return err
+	}
+	return &plane.OffsetError{Kind: plane.ErrMoved, From: row.Seq, Want: row.Seq}
 }
 
 // route serves a request here, if that is where the ring has its stream, or has send
