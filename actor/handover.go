@@ -114,7 +114,11 @@ func (y *System) keepAway(id string) {
 // plane.Adopt, whose refusals it answers, and those of Open: a name that is held
 // here, a node that drains, or is full. plane.ErrMoved says that it left this node
 // a moment ago, in such a way that it must not come back yet.
+//
+// Its calls to the store have deadlines, and ctx does not end it: to read the text can
+// take longer than who asked for that waits, and nobody else would be asked.
 func (y *System) Adopt(ctx context.Context, id string) (*plane.Stream, error) {
+	ctx = context.WithoutCancel(ctx)
 	return y.activate(ctx, id, way{
 		adopts: true,
 		open: func(ctx context.Context) (*plane.Stream, error) {
@@ -125,7 +129,7 @@ func (y *System) Adopt(ctx context.Context, id string) (*plane.Stream, error) {
 		},
 		lost: func() error {
 			if y.Draining() {
-				return y.putBack(context.WithoutCancel(ctx), id)
+				return y.putBack(ctx, id)
 			}
 			y.giveBack(unanswered{claim: plane.Claim{ID: id, Node: y.cfg.Node}, adopted: true})
 			return nil
