@@ -115,13 +115,16 @@ func (y *System) keepAway(id string) {
 // plane.Adopt, whose refusals it answers, and those of Open: a name that is held
 // here, a node that drains, or is full. plane.ErrMoved says that it left this node
 // a moment ago, in such a way that it must not come back yet.
+//
+// Its calls to the store have deadlines, and ctx does not end it: to read the text can
+// take longer than who asked for that waits, and nobody else would be asked.
 func (y *System) Adopt(ctx context.Context, id string) (*plane.Stream, error) {
 	w := y.revival(id, unanswered{adopted: true})
 	w.adopts = true
 	w.open = func(ctx context.Context) (*plane.Stream, error) {
 		return plane.Adopt(ctx, y.cfg.Plane, id, y.cfg.Node)
 	}
-	return y.activate(ctx, id, w)
+	return y.activate(context.WithoutCancel(ctx), id, w)
 }
 
 // TakeOver makes a stream live here whose owner died; see plane.TakeOver, whose

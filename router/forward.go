@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strings"
 	"sync"
 	"time"
 
@@ -196,7 +197,7 @@ func (r *Router) isHere(id string) bool {
 
 // forwarded is a request as another node is sent it: what it asks, without who asked.
 func forwarded(ctx context.Context, req *http.Request, body io.Reader, length int64) (*http.Request, error) {
-	target := url.URL{Scheme: "http", Host: "peer", Path: req.URL.Path, RawPath: req.URL.RawPath, RawQuery: auth.WithoutToken(req.URL.RawQuery)}
+	target := url.URL{Scheme: "http", Host: "peer", Path: req.URL.Path, RawPath: encoded(req.URL.RawPath), RawQuery: auth.WithoutToken(req.URL.RawQuery)}
 	out, err := http.NewRequestWithContext(ctx, req.Method, target.String(), body)
 	if err != nil {
 		return nil, fmt.Errorf("forward request: %w", err)
@@ -208,6 +209,19 @@ func forwarded(ctx context.Context, req *http.Request, body io.Reader, length in
 		}
 	}
 	return out, nil
+}
+
+// encoded is a path as its client wrote it, with all percent-encoded that has to be:
+// package url would have no part in one that is not, and encode the decoded path, in
+// which a slash of a stream's id looks like the path's own.
+func encoded(raw string) string {
+	parts := strings.Split(raw, "/")
+	for i, part := range parts {
+		if s, err := url.PathUnescape(part); err == nil {
+			parts[i] = url.PathEscape(s)
+		}
+	}
+	return strings.Join(parts, "/")
 }
 
 // ask sends a request to a member, and to the one that this says has the stream. It

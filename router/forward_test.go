@@ -1,6 +1,7 @@
 package router
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"net/http"
@@ -94,6 +95,32 @@ func TestWhatIsSentToAnotherNodeDoesNotSayWhoAsked(t *testing.T) {
 	}
 	if len(out.Header) != 1 || out.Header.Get("Content-Type") != "text/plain" || out.ContentLength != 4 {
 		t.Errorf("%v, %d bytes", out.Header, out.ContentLength)
+	}
+}
+
+// A client need not encode what others would: what it asks for at one node is what
+// the next one is asked for, and no other stream's route.
+func TestWhatIsSentToAnotherNodeIsForTheSameStream(t *testing.T) {
+	for target, want := range map[string]string{
+		`/v1/streams/a"%2Fadopt`:        `/v1/streams/a%22%2Fadopt`,
+		`/v1/streams/é%2Fclose/append`:  `/v1/streams/%C3%A9%2Fclose/append`,
+		`/v1/streams/<%2f^%2F|/flush`:   `/v1/streams/%3C%2F%5E%2F%7C/flush`,
+		`/v1/streams/%61"%252F/append`:  `/v1/streams/a%22%252F/append`,
+		`/v1/streams/%2E%2E%2F"/append`: `/v1/streams/..%2F%22/append`,
+		`/v1/streams/plain/append`:      `/v1/streams/plain/append`,
+		`/v1/streams/a%252Fb/append`:    `/v1/streams/a%252Fb/append`,
+	} {
+		req, err := http.ReadRequest(bufio.NewReader(strings.NewReader("POST " + target + " HTTP/1.1\r\nHost: localhost\r\n\r\n")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := forwarded(t.Context(), req, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := out.URL.RequestURI(); got != want {
+			t.Errorf("%s is asked for as %s, want %s", target, got, want)
+		}
 	}
 }
 

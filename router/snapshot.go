@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -48,7 +49,7 @@ func (r *Router) snapshot(c echo.Context) error {
 }
 
 // snapshotOf asks the member that has a stream for its snapshot. Where that can't
-// be had, what is durable is.
+// be had in time, what is durable is.
 func (r *Router) snapshotOf(c echo.Context, row store.Stream) (*http.Response, bool) {
 	member, ok := r.host(row.Row)
 	if !ok || isFromNode(c) {
@@ -57,14 +58,19 @@ func (r *Router) snapshotOf(c echo.Context, row store.Stream) (*http.Response, b
 	if _, here := r.cfg.Actors.Stream(row.ID); here {
 		return nil, false
 	}
-	req, err := forwarded(c.Request().Context(), c.Request(), nil, 0)
+	ctx, cancel := context.WithCancelCause(c.Request().Context()) // of the answer's body, too
+	req, err := forwarded(ctx, c.Request(), nil, 0)
 	if err != nil {
+		cancel(err)
 		return nil, false
 	}
 	req.Header.Set(echo.HeaderAccept, typeJSON)
-	resp, err := r.send(req.Context(), row.ID, member, req)
+	late := time.AfterFunc(whereTime, func() { cancel(context.DeadlineExceeded) })
+	resp, err := r.send(ctx, row.ID, member, req)
+	late.Stop()
 	switch {
 	case err != nil:
+		cancel(err)
 		return nil, false
 	case resp.StatusCode != http.StatusOK:
 		_ = resp.Body.Close()

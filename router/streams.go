@@ -186,7 +186,9 @@ func (r *Router) takeUp(ctx context.Context, row store.Stream) (*plane.Stream, e
 	if s, ok := r.cfg.Actors.Await(ctx, row.ID); ok {
 		return s, nil
 	}
-	r.stray(row)
+	if r.stray(row) { // its text is still being read, or it is about to end: who asks again is told
+		return nil, &plane.OffsetError{Kind: plane.ErrMoved, From: row.Seq, Want: row.Seq}
+	}
 	return nil, r.held(row.Row)
 }
 
@@ -198,11 +200,14 @@ func (r *Router) adopted(ctx context.Context, s *plane.Stream, more ...slog.Attr
 		append(more, slog.String("streamId", s.ID()), slog.Int64("epoch", s.Epoch()))...)
 }
 
-// stray sees to a row that is this node's by its token, though its stream is not here.
-func (r *Router) stray(row store.Stream) {
-	if r.cfg.Cluster != nil && row.Status == plane.StatusStreaming && plane.NodeOf(row.Token) == r.cfg.Cluster.Self() {
+// stray sees to a row that is this node's by its token, though its stream is not here,
+// and reports whether it is one.
+func (r *Router) stray(row store.Stream) bool {
+	is := r.cfg.Cluster != nil && row.Status == plane.StatusStreaming && plane.NodeOf(row.Token) == r.cfg.Cluster.Self()
+	if is {
 		r.cfg.Actors.Stray(row.ID)
 	}
+	return is
 }
 
 // live returns the stream that is live or lingering here, or why there is none.

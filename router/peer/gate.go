@@ -143,9 +143,6 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusUnauthorized)
 		return
 	}
-	if guest != nil {
-		guest.prove()
-	}
 	a := &answer{ResponseWriter: w, key: c.key, request: c.code, node: g.name, patience: g.write}
 	defer a.finish()
 	if why := g.judge(c); why != "" {
@@ -157,6 +154,9 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		a.clock = g.clock()
 		a.WriteHeader(http.StatusNoContent)
 		return
+	}
+	if guest != nil { // a greeting may be a repeat of what a stranger has heard; this is none
+		guest.prove()
 	}
 	remove(r.Header, reserved...)
 	g.serve(a, r.WithContext(context.WithValue(r.Context(), callerKey{}, c.caller)))

@@ -231,6 +231,25 @@ func TestACrowdOfStrangersKeepsNoMemberOut(t *testing.T) {
 	})
 }
 
+// What was overheard says nothing of who says it again.
+func TestWhoRepeatsWhatWasHeardIsAStranger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork()
+		n.serve(t, peer.ServerConfig{Identity: identity("b"), Handler: http.HandlerFunc(hello), MaxConns: 4}, "b:1")
+		m := n.between(t)
+		asks(t, n.client(t, peer.Config{Identity: identity("a")}), peer.Peer{Name: "b", Addr: "m:1"}, get("/"))
+		if len(m.heard) != 2 { // a greeting and a request
+			t.Fatalf("heard %d requests", len(m.heard))
+		}
+		for i := range 8 {
+			if resp, err := n.raw(t).RoundTrip(m.heard[i%2].Clone(t.Context())); err == nil {
+				resp.Body.Close()
+			}
+		}
+		asks(t, n.client(t, peer.Config{Identity: identity("c")}), peer.Peer{Name: "b", Addr: "b:1"}, get("/"))
+	})
+}
+
 func TestConnectionsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork()

@@ -53,6 +53,9 @@ var faults = []fault{
 		w.db.Rows().FailWrites(w.rng.IntN(6))
 		w.db.Rows().FailReads(w.rng.IntN(6))
 	}, nothing},
+	{"served by a store that is slow", 20 * time.Second, func(w *world, _ *member) {
+		w.db.Rows().Latency(time.Duration(w.rng.IntN(1500))*time.Millisecond, time.Duration(w.rng.IntN(3000))*time.Millisecond)
+	}, func(w *world, _ *member) { w.db.Rows().Latency(2*time.Millisecond, time.Millisecond) }},
 }
 
 func TestInWhateverGoesWrongAllThatIsPromisedHolds(t *testing.T) {

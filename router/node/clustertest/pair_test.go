@@ -118,3 +118,24 @@ func TestASilentStreamStaysAttached(t *testing.T) {
 		}
 	})
 }
+
+// A snapshot is no better than an attach: where the owner does not say in time what is
+// produced, what is durable is answered.
+func TestASnapshotIsAnsweredInTimeWhateverTheOwnerDoes(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 1, func(w *world) {
+		w.start(3)
+		w.produce("s", 0, 100, 100*time.Millisecond)
+		time.Sleep(3 * time.Second)
+		owner, others := w.host("s")
+		owner.freeze()
+		c := w.caller(w.index(others[0]), true, nil)
+		defer c.close()
+		began := time.Now()
+		snap, err := c.client.Snapshot(w.ctx, "s")
+		if took := time.Since(began); err != nil || snap.Seq == 0 || took > 2500*time.Millisecond {
+			t.Errorf("%d units after %v, %v", snap.Seq, took, err)
+		}
+		owner.thaw(true)
+	})
+}

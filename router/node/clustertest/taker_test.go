@@ -194,3 +194,25 @@ func TestAStreamThatTheStoreGaveBackToItsFormerOwnerEnds(t *testing.T) {
 		})
 	}
 }
+
+// It has taken it, and takes longer to read its text than the one that leaves waits:
+// it goes on, though nobody else asks for the stream.
+func TestAStreamWhoseTakerIsSlowToReadItGoesOn(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 1, func(w *world) {
+		w.start(2)
+		p := w.produce("s", 0, 2, 50*time.Second)
+		w.until(time.Minute, "there is text", func() bool { return w.judge.of("s").row.Seq > 0 })
+		leaves, _ := w.host("s")
+		time.AfterFunc(1200*time.Millisecond, func() { w.db.Rows().Latency(2*time.Millisecond, 2800*time.Millisecond) })
+		time.AfterFunc(12*time.Second, func() { w.db.Rows().Latency(2*time.Millisecond, time.Millisecond) })
+		leaves.drain()
+		if isClosed(p.ended) {
+			t.Error("the producer had ended before")
+		}
+		w.settle()
+		if moves := w.moved(); moves != 1 {
+			t.Errorf("it changed hands %d times", moves)
+		}
+	})
+}
