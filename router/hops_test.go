@@ -142,32 +142,6 @@ func TestARequestIsSentToTwoMembersAtMostAndNeverInACircle(t *testing.T) {
 	}
 }
 
-// leaving are members of which n/2 has the stream when it is asked, and n/3 when it is
-// sent what is for it.
-type leaving struct{ others }
-
-func (l *leaving) Do(ctx context.Context, member string, req *http.Request) (*http.Response, error) {
-	if strings.HasSuffix(req.URL.Path, "/pump") {
-		l.hints = map[string]string{"n/2": "n/3"}
-	}
-	return l.others.Do(ctx, member, req)
-}
-
-func TestAPumpOfAStreamThatJustLeftGoesOnFromTheRow(t *testing.T) {
-	r := oneOf(t, &leaving{})
-	r.cfg.Store.(*storetest.Memory).Edit("m1", func(row *storetest.Row) {
-		row.Status, row.Token, row.Epoch, row.Seq, row.Body = plane.StatusStreaming, "n/3/1", 1, 4, "text"
-	})
-	w, req := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/v1/streams/m1/pump", strings.NewReader("more"))
-	req.Host = "localhost"
-	req.Header.Set("Content-Type", "text/plain")
-	r.ServeHTTP(w, req)
-	err := wire.Decode(w.Code, w.Body.Bytes())
-	if off, ok := errors.AsType[*plane.OffsetError](err); !ok || off.Kind != plane.ErrMoved || off.Want != 4 {
-		t.Errorf("answered %d %s", w.Code, w.Body)
-	}
-}
-
 func TestAnOwnerThatCannotBeReachedIsToBeAskedAgain(t *testing.T) {
 	for _, route := range toOwner {
 		o := &others{dead: map[string]bool{"n/2": true}}
