@@ -430,3 +430,28 @@ func TestWithoutAStoreForItNothingIsHandedOver(t *testing.T) {
 		}
 	})
 }
+
+// Its row may be another's by now, who has gone on.
+func TestWhoHasMoreThanAStreamThatIsHandedOverIsSentOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHanded(t, nil)
+		h.push("abc")
+		h.disown = func(ctx context.Context, id, token string) (plane.Row, error) {
+			if _, err := h.store.Disown(ctx, id, token, 1); err != nil {
+				return plane.Row{}, err
+			}
+			<-ctx.Done() // and the answer is lost
+			return plane.Row{}, ctx.Err()
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		_, _ = h.HandOver(ctx)
+		for from, want := range map[int64]plane.Kind{3: plane.KindOpen, 4: plane.KindStale} {
+			c := h.Join(from)
+			if f, ok, _ := c.Poll(); !ok || f.Kind != want {
+				t.Errorf("from %d: %+v", from, f)
+			}
+			c.Close()
+		}
+	})
+}
