@@ -89,15 +89,17 @@ export function bound(signal, ms, why) {
   const end = () => controller.abort(signal.reason);
   const late = () => controller.abort(new RillkeepError({ code: 'silent', message: why }));
   let timer = setTimeout(late, ms);
+  let released = false;
   signal?.addEventListener('abort', end);
   if (signal?.aborted) end();
   return {
     signal: controller.signal,
     heard() {
       clearTimeout(timer);
-      timer = setTimeout(late, ms);
+      if (!released) timer = setTimeout(late, ms);
     },
     release() {
+      released = true;
       clearTimeout(timer);
       signal?.removeEventListener('abort', end);
     },

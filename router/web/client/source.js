@@ -64,8 +64,8 @@ function fetchSource({ url, token, silence, fetch }, { event, lost }) {
         if (done) return;
         watch.heard();
         for (const each of parser.push(decoder.decode(value, { stream: true }))) {
-          if (closed.signal.aborted) return;
           event(each);
+          if (closed.signal.aborted) return;
         }
       }
     } finally {
@@ -76,7 +76,10 @@ function fetchSource({ url, token, silence, fetch }, { event, lost }) {
     watch.release();
     if (!closed.signal.aborted) lost(why ?? null);
   });
-  return () => closed.abort();
+  return () => {
+    closed.abort();
+    watch.release(); // a read may stay unanswered after that
+  };
 }
 
 // eventSource reads a connection by EventSource, which comes back by itself with the last id (once:

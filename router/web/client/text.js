@@ -1,6 +1,6 @@
 // The text of a stream, as its parts put it together.
 
-import { RillkeepError, misfit } from './http.js';
+import { misfit } from './http.js';
 
 /** The longer of two prefixes of one text, which they are trusted to be. */
 export function splice(stored, streamed) {
@@ -20,10 +20,11 @@ export function merge(stored, streamed) {
 export function assemble(body, rows = []) {
   let text = body ?? '';
   for (const row of [...rows].sort((a, b) => a.seq - b.seq)) {
+    if (!isOffset(row.seq)) throw misfit('span', `a row ends at ${row.seq}`);
     if (row.seq <= text.length) continue;
     const from = row.seq - row.text.length;
     if (from > text.length) return { text, hole: { at: text.length, next: from } };
-    if (from < 0) throw new RillkeepError({ code: 'span', message: `a row that ends at ${row.seq} holds ${row.text.length} units` });
+    if (from < 0) throw misfit('span', `a row that ends at ${row.seq} holds ${row.text.length} units`);
     text += row.text.slice(text.length - from);
   }
   return { text, hole: null };
