@@ -49,7 +49,7 @@ export class Producer {
 
   constructor({
     streamId, url, urls, producer = crypto.randomUUID(), token = '', meta, backlog = BACKLOG, patience = Infinity, timeout = 45000,
-    keepalive = 15000, retry = {}, fetch = globalThis.fetch.bind(globalThis), signal, onAck, onLost,
+    keepalive = 15000, retry = {}, fetch = globalThis.fetch.bind(globalThis), signal = null, onAck, onLost,
   }) {
     this.#id = checkId(streamId);
     this.#servers = new Servers({ url, urls });

@@ -72,7 +72,8 @@ function fetchSource({ url, token, silence, fetch }, { event, lost }) {
       body.cancel().catch(() => {}); // it may be broken already
     }
   };
-  read().catch((error) => unreached(watch.signal.aborted ? watch.signal.reason : error)).then((why) => {
+  const ended = new Promise((_, reject) => { watch.signal.addEventListener('abort', () => reject(watch.signal.reason)); });
+  Promise.race([read(), ended]).catch(unreached).then((why) => {
     watch.release();
     if (!closed.signal.aborted) lost(why ?? null);
   });

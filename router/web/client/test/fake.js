@@ -10,6 +10,7 @@ export class Fake {
   faults = []; // {action, times, fault}: what goes wrong with the next requests of an action
   token = '';
   cut = 0; // frames after which a reader's connection breaks; 0 is never
+  stall = 0; // frames after which they say nothing more; 0 is never
   piece = 0; // bytes that are written at once; 0 is all
   #servers = [];
 
@@ -151,10 +152,12 @@ export class Fake {
       if (sent === this.cut) response.write('data: {"ty', () => response.destroy()); // once that is on its way
     };
     const open = () => frame({ type: 'open', streamId: id, from: at, seq: stream.text.length, durableSeq: stream.durable, ended: stream.status !== 'streaming' }, at);
+    const { stall } = this;
     response.writeHead(200, { 'content-type': 'text/event-stream; charset=utf-8' });
     response.write('retry: 50\n: ping\n');
     open();
     while (!response.destroyed && !(this.cut && sent >= this.cut)) {
+      if (sent === stall) return;
       if (stream.epoch !== epoch) {
         at = Math.min(at, ...stream.origins.slice(epoch));
         ({ epoch } = stream);

@@ -149,6 +149,17 @@ describe('a reader', () => {
     assert.equal(fake.requests.length, 10);
   });
 
+  test('gives up a connection that is silent in the middle', async () => {
+    fake.push('s', LONG);
+    fake.end('s', 'complete');
+    fake.stall = 3;
+    const reader = follow({ url, streamId: 's', retry, silence: 200 });
+    await until(reader, ({ link }) => link === 'auto');
+    fake.stall = 0;
+    assert.equal((await reader.done).text, LONG);
+    assert.equal(fake.calls('read')[1].query.get('from'), '10@1');
+  });
+
   test('that is slow gets chunks merged', async () => {
     fake.push('s', LONG);
     fake.end('s', 'complete');
