@@ -31,9 +31,11 @@ export class Producer {
   #arrived = 0;
   #unsent = [];
   #tip = 0;
+  #half = 0; // 1 if the text ends within a pair: half of one is not made durable
   #durable = 0;
   #waiting = []; // pushes, while too much is not durable
 
+  #heard = 0; // ms, when the node last heard of the producer
   #wanted = 0; // somebody waits for the text to be durable up to here
   #flushing = false;
   #broken = null; // why the stream is to be resumed
@@ -136,10 +138,11 @@ export class Producer {
 
   /** Resolves when all that was pushed before is durable. */
   async flush() {
-    const tip = this.#tip + this.#waiting.reduce((units, { delta }) => units + delta.length, 0);
+    const all = this.#waiting.reduce((units, { delta }) => units + delta.length, this.#tip);
+    const tip = all - endsInHalf(this.#waiting.at(-1)?.delta, this.#half);
     while (this.#durable < tip) {
       this.#over.signal.throwIfAborted();
-      this.#wanted = Math.max(this.#wanted, Math.min(tip, this.#tip));
+      this.#wanted = Math.max(this.#wanted, Math.min(tip, this.#goal));
       this.#wake();
       await this.#change();
     }
@@ -160,8 +163,13 @@ export class Producer {
     return this.#seal('fail', { error: String(message) });
   }
 
+  // goal is how far the text can be durable.
+  get #goal() {
+    return this.#tip - this.#half;
+  }
+
   get #hasRoom() {
-    return this.#tip - this.#durable < this.#how.backlog;
+    return this.#goal - this.#durable < this.#how.backlog;
   }
 
   #check() {
@@ -173,25 +181,23 @@ export class Producer {
     if (delta === '') return;
     this.#unsent.push(delta);
     this.#tip += delta.length;
+    this.#half = endsInHalf(delta);
     this.#wake();
   }
 
   #wake() {
-    for (const wake of this.#wakes) wake();
-    this.#wakes.clear();
+    for (const wake of [...this.#wakes]) wake();
   }
 
-  // change resolves when something may have happened, true, or after ms, false.
+  // change resolves when something may have happened, or after ms.
   #change(ms) {
     return new Promise((resolve) => {
       const wake = () => {
         clearTimeout(timer);
-        resolve(true);
-      };
-      const timer = ms && setTimeout(() => {
         this.#wakes.delete(wake);
-        resolve(false);
-      }, ms);
+        resolve();
+      };
+      const timer = ms && setTimeout(wake, ms);
       timer?.unref?.(); // alone it keeps no process
       this.#wakes.add(wake);
     });
@@ -226,7 +232,9 @@ export class Producer {
           return;
         } else {
           this.#hurry();
-          if (!(await this.#change(this.#how.keepalive))) this.#acked(await this.#ask('/keepalive'));
+          const silent = Date.now() - this.#heard;
+          if (silent < this.#how.keepalive) await this.#change(this.#how.keepalive - silent);
+          else this.#acked(await this.#hear('/keepalive'));
         }
       } catch (error) {
         if (!this.#isLost(error)) return this.#end(error);
@@ -248,7 +256,7 @@ export class Producer {
     const batch = this.#take();
     let ack;
     try {
-      ack = await this.#ask('/append', { from: this.#arrived }, { text: batch });
+      ack = await this.#hear('/append', { from: this.#arrived }, { text: batch });
     } catch (error) {
       this.#unsent.unshift(batch);
       throw error;
@@ -267,6 +275,13 @@ export class Producer {
     const [first] = this.#unsent;
     this.#unsent[0] = first.slice(PIECE); // halves of a pair that meet again are one
     return first.slice(0, PIECE);
+  }
+
+  // hear is ask of what shows that the producer is there.
+  async #hear(action, query, body) {
+    const ack = await this.#ask(action, query, body);
+    this.#heard = Date.now();
+    return ack;
   }
 
   #isWell() {
@@ -288,13 +303,14 @@ export class Producer {
 
   // hurry has what has arrived committed, if somebody waits for that. It holds up no append.
   #hurry() {
-    if (this.#waiting.length > 0) this.#wanted = this.#tip;
+    if (this.#waiting.length > 0) this.#wanted = this.#goal;
     if (this.#flushing || this.#durable >= this.#wanted) return;
     this.#flushing = true;
     const { producerEpoch } = this.#opened;
     this.#ask('/flush').then((ack) => {
       this.#isWell();
       this.#acked(ack);
+      return this.#durable < this.#wanted && this.#pause();
     }).catch((error) => {
       if (producerEpoch !== this.#opened.producerEpoch) return; // it was resumed meanwhile, by itself
       if (!this.#isLost(error)) this.#end(error);
@@ -329,6 +345,7 @@ export class Producer {
       throw new RillkeepError({ status: 409, code: 'closed', message: `the stream has ended: ${opened.status}` });
     }
     this.#opened = opened;
+    this.#heard = Date.now();
   }
 
   #ask(action, query = {}, body = undefined, life = this.#over.signal) {
@@ -401,6 +418,13 @@ export class Producer {
     this.#wake();
     this.#finish({ sealed: this.#sealed, error: why });
   }
+}
+
+// endsInHalf returns 1 for a text that ends within a surrogate pair, 0 for any other.
+function endsInHalf(text, otherwise = 0) {
+  if (!text) return otherwise;
+  const last = text.charCodeAt(text.length - 1);
+  return last >= 0xd800 && last < 0xdc00 ? 1 : 0;
 }
 
 function iterate(source) {

@@ -203,8 +203,7 @@ describe('a producer', () => {
 
   test('keeps its stream alive while there is nothing to say', async () => {
     const producer = await produce({ url, streamId: 's', keepalive: 5 });
-    await new Promise((resolve) => { setTimeout(resolve, 100); });
-    assert.ok(fake.calls('keepalive').length > 1);
+    await until(() => fake.calls('keepalive').length > 1);
     await producer.close();
   });
 
