@@ -2,6 +2,10 @@
 
 /** An answer that is not a good one, or, with the status 0, none or one that breaks the rules. */
 export class RillkeepError extends Error {
+  /**
+   * @param {{ status?: number, code: string, message: string, want?: number }} error
+   * @param {ErrorOptions} [options]
+   */
   constructor({ status = 0, code, message, want }, options) {
     super(message, options);
     this.name = 'RillkeepError';
@@ -31,6 +35,7 @@ export class Servers {
   #urls;
   #turn = 0;
 
+  /** @param {Pick<import('./rillkeep.js').Access, 'url' | 'urls'>} options */
   constructor({ url, urls = url === undefined ? [''] : [url] }) {
     if (urls.length === 0) throw new TypeError('give the url of a node');
     this.#urls = urls.map((each) => {

@@ -49,6 +49,7 @@ export class Producer {
   #finish;
   #done = new Promise((resolve) => { this.#finish = resolve; });
 
+  /** @param {import('./rillkeep.js').ProducerOptions} options */
   constructor({
     streamId, url, urls, producer = crypto.randomUUID(), token = '', meta, backlog = BACKLOG, patience = Infinity, timeout = 45000,
     keepalive = 15000, retry = {}, fetch = globalThis.fetch.bind(globalThis), signal = null, onAck, onLost,
@@ -198,7 +199,7 @@ export class Producer {
         resolve();
       };
       const timer = ms && setTimeout(wake, ms);
-      timer?.unref?.(); // alone it keeps no process
+      /** @type {any} */ (timer)?.unref?.(); // alone it keeps no process
       this.#wakes.add(wake);
     });
   }

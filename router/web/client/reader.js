@@ -47,6 +47,7 @@ export class Reader {
   #signal;
   #abort = () => this.#end();
 
+  /** @param {import('./rillkeep.js').ReaderOptions} options */
   constructor({
     streamId, url, urls, from = 0, text, token = '', plane = 'auto', source = 'fetch', silence = 45000,
     retry = {}, fetch = globalThis.fetch.bind(globalThis), signal, onChange, onError,
@@ -179,7 +180,7 @@ export class Reader {
       if (mine()) connection.close = close;
       else close(); // its events came, and ended it, before there was something to close
     };
-    if (typeof token?.then === 'function') token.then(begin).catch((error) => mine() && this.#lost(unreached(error)));
+    if (typeof token === 'object') token.then(begin).catch((error) => mine() && this.#lost(unreached(error)));
     else begin(token);
   }
 

@@ -125,4 +125,5 @@ function inquire({ url, token, silence, fetch }, lost) {
   return () => closed.abort();
 }
 
+/** @type {Record<string, import('./rillkeep.js').Source>} */
 export const SOURCES = { fetch: fetchSource, eventsource: eventSource };

@@ -1,4 +1,4 @@
-// Against a node that is a process, which is killed. RILLKEEP_TEST_NODE is its program.
+// Against a node that is a process, which is killed. RILLKEEP_PROGRAM is its program.
 
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
@@ -30,7 +30,7 @@ class Node {
 
   async start() {
     this.#port ??= await freePort();
-    this.#process = spawn(process.env.RILLKEEP_TEST_NODE, ['serve', '--listen', `127.0.0.1:${this.#port}`, '--data', this.#folder], { stdio: 'ignore' });
+    this.#process = spawn(process.env.RILLKEEP_PROGRAM, ['serve', '--listen', `127.0.0.1:${this.#port}`, '--data', this.#folder], { stdio: 'ignore' });
     for (const end = Date.now() + PATIENCE; ; await sleep(20)) {
       const answer = await fetch(`${this.url}/readyz`).catch(() => null);
       if (answer?.ok) return;
