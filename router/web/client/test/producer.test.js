@@ -181,6 +181,7 @@ describe('a producer', () => {
     await failed.push('text');
     assert.equal((await failed.fail('the model broke')).status, 'error');
     assert.equal(fake.stream('f').error, 'the model broke');
+    assert.equal((await failed.close()).status, 'error');
     const broken = await produce({ url, streamId: 'i' });
     await broken.push('text');
     assert.equal((await broken.interrupt()).status, 'interrupted');
