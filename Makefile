@@ -2,6 +2,7 @@
 
 GO ?= go
 STATICCHECK = $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2
+TSC = npx --yes --package typescript@5.9.3 tsc
 
 .PHONY: run build test test-cluster lint bench bench-store bench-cluster fuzz clean
 
@@ -11,7 +12,7 @@ run: build ## start three nodes behind 127.0.0.1:8080, with their store in ./dat
 build: ## RELEASE=v1.2.3 is what it then says its version is
 	$(GO) build -ldflags "$(if $(RELEASE),-X main.release=$(RELEASE))" -o bin/rillkeep ./cmd/rillkeep
 
-test: ## all tests, race detector on; needs PostgreSQL, PgBouncer, nginx and Chromium, and gets them
+test: ## all tests, race detector on; needs PostgreSQL, PgBouncer, nginx, Chromium and Node.js, and gets them
 	.ci/tools
 	$(GO) test -race -timeout 15m $$($(GO) list ./... | grep -v /cmd/rillkeep/clustertest)
 	$(MAKE) test-cluster
@@ -23,10 +24,13 @@ test-cluster: ## part of test, by itself: clusters of real processes under load,
 	.ci/tools
 	$(GO) test -timeout 8m -count 1 -parallel 4 ./cmd/rillkeep/clustertest
 
-lint: ## what must be silent before a commit
+lint: ## what must be silent before a commit; needs Node.js with npm for the types of the JavaScript client, and gets them
+	.ci/tools
 	@test -z "$$(gofmt -l .)" || { echo "gofmt these files:"; gofmt -l .; exit 1; }
 	$(GO) vet ./...
 	$(STATICCHECK) ./...
+	$(TSC) --project router/web/client/test
+	$(TSC) --project router/web/client
 
 bench: ## figures for README's Benchmarks section; the last line is node ÷ floor
 	$(GO) test -run '^$$' -bench . -benchmem ./plane ./actor

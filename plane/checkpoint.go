@@ -41,6 +41,7 @@ func (s *Stream) FlushAs(ctx context.Context, as ProducerEpoch) (durable int64, 
 		return s.durable, err
 	case s.durable >= aim:
 		defer s.mu.Unlock()
+		s.hear()
 		return s.durable, nil
 	case s.end != nil:
 		defer s.mu.Unlock()

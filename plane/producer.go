@@ -55,12 +55,16 @@ func (s *Stream) Resume(producer string) (ProducerEpoch, error) {
 	return ProducerEpoch{s.epoch, s.by.session}, nil
 }
 
-// KeepAlive says that the stream's producer is there, and has nothing to say yet.
+// KeepAlive says that the stream's producer is there, and has nothing to say yet. It
+// is refused as a push is, and with ErrCancelled once the stream was asked to stop.
 func (s *Stream) KeepAlive(as ProducerEpoch) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.refusalOf(as); err != nil {
 		return err
+	}
+	if s.IsCancelled() {
+		return ErrCancelled
 	}
 	s.hear()
 	return nil

@@ -27,6 +27,7 @@ const (
 var (
 	errSilent = errors.New("the server is silent")
 	errClosed = errors.New("the connection was closed before the stream ended")
+	errBehind = errors.New("the server is in an epoch of the stream that is over")
 )
 
 // Follow yields the frames of a stream from offset from on until its end frame,
@@ -172,6 +173,9 @@ func (f *follower) frames(events *sse.Reader) (lost error) {
 		}
 		if out, err = rules.Step(out[:0], in); err != nil {
 			return err
+		}
+		if in.Kind == plane.KindOpen && in.Epoch != 0 && in.Epoch < f.epoch {
+			return errBehind
 		}
 		for _, frame := range out {
 			if frame.Terminal() && frame.Kind != plane.KindEnd && f.selector != "live" {

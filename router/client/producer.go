@@ -155,7 +155,8 @@ func (p *Producer) Pump(ctx context.Context, source iter.Seq2[string, error]) er
 	return p.Err()
 }
 
-// Flush returns when all that was pushed before it is durable.
+// Flush returns when all that was pushed before it is durable. Half of a pair at its end
+// is not, until its mate was pushed, or the stream is closed.
 func (p *Producer) Flush(ctx context.Context) error {
 	tip := p.Seq()
 	for w := (backoff{}); ; {
@@ -173,7 +174,7 @@ func (p *Producer) Flush(ctx context.Context) error {
 		if err == nil {
 			p.acked(ack)
 		}
-		if err == nil && ack.DurableSeq >= tip {
+		if err == nil && ack.Seq >= tip { // but for half of a pair, perhaps, whose mate is to come
 			return nil
 		}
 		if !w.wait(ctx, change) {

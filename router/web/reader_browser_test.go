@@ -27,8 +27,8 @@ const stub = `(async () => {
   let reader;
   const answers = %s; // to the question why there was no stream
   try {
-    const { follow } = await import('/web/rillkeep.js');
-    reader = follow(%s, { text: %s, onChange: (s) => { text = s.text; seen.push(s); } });
+    const { follow } = await import('/web/client/rillkeep.js');
+    reader = follow({ streamId: %s, text: %s, plane: 'live', source: 'eventsource', onChange: (s) => { text = s.text; seen.push(s); } });
     for (const step of %s) {
       const source = sources.at(-1);
       if (step.late !== undefined) sources[step.late].onmessage(event(step));

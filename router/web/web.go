@@ -1,6 +1,6 @@
 // Package web is the page that a node serves at /: plain ES modules, embedded,
-// that follow streams by the public API alone; and the sample response that the
-// page can have played.
+// that follow streams by the public API alone, by means of the JavaScript client
+// in client; and the sample response that the page can have played.
 package web
 
 import (
@@ -8,13 +8,14 @@ import (
 	"crypto/sha256"
 	"embed"
 	"encoding/base64"
+	"io/fs"
 	"net/http"
 	"path"
 	"strings"
 	"time"
 )
 
-//go:embed static
+//go:embed static client/*.js
 var files embed.FS
 
 // policy forbids the page everything but its own files and its own node's API:
@@ -37,29 +38,36 @@ type file struct {
 	etag string
 }
 
-// Handler serves the page at / and the files it is made of under /web/. Every
+// Handler serves the page at / and the files it is made of under /web/, the
+// client under /web/client/. Every
 // answer carries the security headers; a file is kept by the browser and asked
 // about each time, so that a page never runs with the script of an older node.
 func Handler() http.Handler {
 	pages := make(map[string]file)
-	entries, err := files.ReadDir("static")
-	if err != nil {
-		panic(err) // the folder is part of the binary
-	}
-	for _, entry := range entries {
-		body, err := files.ReadFile(path.Join("static", entry.Name()))
+	err := fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		body, err := files.ReadFile(name)
 		if err != nil {
-			panic(err)
+			return err
 		}
 		sum := sha256.Sum256(body)
-		f := file{body, contentTypes[path.Ext(entry.Name())], `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`}
-		if entry.Name() == "index.html" {
-			pages["/"] = f
-			continue
-		}
-		pages["/web/"+entry.Name()] = f
+		pages[address(name)] = file{body, contentTypes[path.Ext(name)], `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`}
+		return nil
+	})
+	if err != nil {
+		panic(err) // the files are part of the binary
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { serve(w, r, pages) })
+}
+
+// address is where a file is served.
+func address(name string) string {
+	if name == "static/index.html" {
+		return "/"
+	}
+	return "/web/" + strings.TrimPrefix(name, "static/")
 }
 
 func serve(w http.ResponseWriter, r *http.Request, pages map[string]file) {

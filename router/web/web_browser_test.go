@@ -163,6 +163,7 @@ func TestPage(t *testing.T) {
 		"a node that is alone shows no cluster":        testAlone,
 		"a token is asked for and shows the cluster":   testClusterToken,
 		"a real node's text is exact in every tab":     testRealNode,
+		"a page produces, and reads what it produces":  testProduce,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, browser) })
 	}

@@ -34,11 +34,11 @@ func body(tb testing.TB, resp *http.Response) string {
 
 func TestFilesAreServedWithTheirTypes(t *testing.T) {
 	for path, want := range map[string]string{
-		"/":                "text/html; charset=utf-8",
-		"/web/app.js":      "text/javascript; charset=utf-8",
-		"/web/rillkeep.js": "text/javascript; charset=utf-8",
-		"/web/style.css":   "text/css; charset=utf-8",
-		"/web/icon.svg":    "image/svg+xml",
+		"/":                       "text/html; charset=utf-8",
+		"/web/app.js":             "text/javascript; charset=utf-8",
+		"/web/client/rillkeep.js": "text/javascript; charset=utf-8",
+		"/web/style.css":          "text/css; charset=utf-8",
+		"/web/icon.svg":           "image/svg+xml",
 	} {
 		resp := get(t, http.MethodGet, path, nil)
 		if got := resp.Header.Get("Content-Type"); resp.StatusCode != http.StatusOK || got != want {
@@ -55,6 +55,7 @@ func TestFilesAreServedWithTheirTypes(t *testing.T) {
 func TestNothingElseIsServed(t *testing.T) {
 	for _, path := range []string{
 		"/web", "/web/", "/web/index.html", "/index.html", "/web/static/app.js", "/static/app.js", "/web/../web.go", "/web/sample.ndjson", "//",
+		"/web/client", "/web/client/", "/web/client/package.json", "/web/client/README.md", "/client/rillkeep.js",
 	} {
 		if resp := get(t, http.MethodGet, path, nil); resp.StatusCode != http.StatusNotFound {
 			t.Errorf("%s: got %d", path, resp.StatusCode)
@@ -114,7 +115,7 @@ func TestPageHasNothingInline(t *testing.T) {
 			t.Errorf("page has %s: %s", what, found)
 		}
 	}
-	for _, path := range []string{"/web/app.js", "/web/view.js", "/web/cluster.js", "/web/rillkeep.js", "/web/api.js"} {
+	for _, path := range []string{"/web/app.js", "/web/view.js", "/web/cluster.js", "/web/client/rillkeep.js", "/web/client/reader.js", "/web/api.js"} {
 		script := body(t, get(t, http.MethodGet, path, nil))
 		for _, banned := range []string{"innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function", "DOMParser"} {
 			if strings.Contains(script, banned) {

@@ -1,6 +1,6 @@
 // What the page asks of its node, and the token it asks with.
 
-import { describe } from '/web/rillkeep.js';
+import { RillkeepError } from '/web/client/rillkeep.js';
 
 const KEY = 'rillkeep.token';
 const TIMEOUT = 10000; // ms
@@ -28,16 +28,7 @@ export function useToken(value) {
   }
 }
 
-/** An answer that is not a good one. A status of 0 is no answer at all. */
-export class Refusal extends Error {
-  constructor({ status, code, message }) {
-    super(message);
-    this.status = status;
-    this.code = code;
-  }
-}
-
-// ask throws a Refusal.
+// ask throws a RillkeepError; one of the status 0 is no answer at all.
 async function ask(method, path) {
   const headers = { accept: 'application/json' };
   if (token) headers.authorization = `Bearer ${token}`;
@@ -45,9 +36,9 @@ async function ask(method, path) {
   try {
     answer = await fetch(path, { method, headers, cache: 'no-store', signal: AbortSignal.timeout(TIMEOUT) });
   } catch {
-    throw new Refusal({ status: 0, code: 'unreachable', message: 'the node does not answer' });
+    throw new RillkeepError({ code: 'unreachable', message: 'the node does not answer' });
   }
-  if (!answer.ok) throw new Refusal(await describe(answer));
+  if (!answer.ok) throw await RillkeepError.of(answer);
   return answer.json();
 }
 

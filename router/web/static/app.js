@@ -1,7 +1,7 @@
 // The page: a list of streams, and the one that is followed. Which one that is
 // stands in the address, so that a reload or a second tab goes on with it.
 
-import { follow } from '/web/rillkeep.js';
+import { RillkeepError, follow } from '/web/client/rillkeep.js';
 import * as api from '/web/api.js';
 import { Cluster } from '/web/cluster.js';
 import { Announcer, TextView } from '/web/view.js';
@@ -54,7 +54,7 @@ function select() {
   $('cancel').disabled = false;
   house($('home'), streams.get(id));
   announcer.begin('');
-  reader = follow(id, { token: api.currentToken, onChange: render });
+  reader = follow({ streamId: id, plane: 'live', source: 'eventsource', token: api.currentToken, onChange: render });
   render(reader.state);
 }
 
@@ -147,7 +147,7 @@ async function look() {
     list();
   } catch (problem) {
     if (mine !== looks) return;
-    if (!(problem instanceof api.Refusal)) throw problem;
+    if (!(problem instanceof RillkeepError)) throw problem;
     if (problem.status === 401) return askForToken();
     delay = Math.min(SLOWEST, delay * 2);
     notice(
@@ -257,7 +257,7 @@ async function attempt(button, action) {
     await action();
     notice('');
   } catch (problem) {
-    if (!(problem instanceof api.Refusal)) throw problem;
+    if (!(problem instanceof RillkeepError)) throw problem;
     if (problem.status === 401) askForToken();
     else notice(api.words(problem));
     return false;

@@ -3,6 +3,7 @@
 // can be killed and started here.
 
 import * as api from '/web/api.js';
+import { RillkeepError } from '/web/client/rillkeep.js';
 
 const POLL = 2000; // ms between looks
 const SOON = 400; // ms, while something that was asked for happens
@@ -231,7 +232,7 @@ async function attempt(call) {
   try {
     return { answer: await call() };
   } catch (problem) {
-    if (!(problem instanceof api.Refusal)) throw problem;
+    if (!(problem instanceof RillkeepError)) throw problem;
     return { problem };
   }
 }

@@ -1,6 +1,7 @@
 package webtest
 
 import (
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,7 +23,9 @@ func machine(t *testing.T, programs map[string]string) (dir string) {
 			t.Fatal(err)
 		}
 	}
-	for name, script := range programs {
+	all := map[string]string{"node": ""}
+	maps.Copy(all, programs)
+	for name, script := range all {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+script+"\n"), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -30,7 +33,7 @@ func machine(t *testing.T, programs map[string]string) (dir string) {
 	return dir
 }
 
-// An apt-get that has one package: the browser of that name.
+// An apt-get that has one package, with the program of that name.
 func aptGet(has string) string {
 	return `for last; do :; done
 [ "$1" = update ] && exit 0
@@ -39,7 +42,7 @@ echo '#!/bin/sh' >"${0%/*}/$last"
 chmod +x "${0%/*}/$last"`
 }
 
-func TestToolsGetABrowserOrSayWhatToInstall(t *testing.T) {
+func TestToolsGetWhatIsMissingOrSayWhatToInstall(t *testing.T) {
 	t.Parallel()
 	type programs = map[string]string
 	tests := map[string]struct {
@@ -51,6 +54,8 @@ func TestToolsGetABrowserOrSayWhatToInstall(t *testing.T) {
 		"one that does not run":       {programs{"chromium-browser": "exit 1"}, false, "the tests need chromium: install"},
 		"Debian":                      {programs{"apt-get": aptGet("chromium"), "sudo": `shift; exec "$@"`}, true, "installing chromium"},
 		"Ubuntu":                      {programs{"apt-get": aptGet("chromium-browser"), "sudo": `shift; exec "$@"`}, true, "installing chromium-browser"},
+		"a Node.js that is too old":   {programs{"chromium": "", "node": "exit 1"}, false, "the tests need Node.js 20 or newer: install"},
+		"Node.js of Debian's":         {programs{"chromium": "", "node": "exec nodejs", "apt-get": aptGet("nodejs"), "sudo": `shift; exec "$@"`}, true, "installing nodejs"},
 		"a package that is not there": {programs{"apt-get": aptGet("none"), "sudo": `shift; exec "$@"`}, false, "the tests need chromium: install"},
 	}
 	for _, name := range names {
