@@ -3,7 +3,7 @@
 GO ?= go
 STATICCHECK = $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: run build test test-cluster lint bench bench-store bench-cluster fuzz clean
+.PHONY: run build test test-cluster lint bench bench-store bench-cluster bench-producers fuzz clean
 
 run: build ## start three nodes behind 127.0.0.1:8080, with their store in ./data
 	./bin/rillkeep dev
@@ -39,6 +39,9 @@ bench-store: ## checkpoints in PostgreSQL; the last line is ours ÷ the obvious 
 bench-cluster: ## a stream read through another node; the last line is that ÷ read where it is
 	$(GO) test -run '^$$' -bench 'Owner|NewTable/members=50' -benchmem ./ring
 	$(GO) run ./cmd/relay
+
+bench-producers: ## 1,000 producers of a node; the last line is a delta of a pump ÷ an append of it
+	$(GO) run ./cmd/producers
 
 FUZZTIME ?= 30s
 fuzz: ## each fuzz target for FUZZTIME
