@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"time"
 
 	"rillkeep.dev/rillkeep/plane"
@@ -48,7 +49,7 @@ func (l *link) follow() (failed bool) {
 	}, l.id, l.from, u.epoch)
 	var p patience
 	for first := (*plane.Frame)(nil); ; {
-		since, pos := time.Now(), m.Pos()
+		since, pos, durable := time.Now(), m.Pos(), m.Durable()
 		lost := l.feed(m, u, first)
 		u.close()
 		switch {
@@ -61,10 +62,8 @@ func (l *link) follow() (failed bool) {
 		case lost.err != nil:
 			l.complain(PhaseFrames, lost.err)
 		}
-		if m.Pos() > pos || time.Since(since) >= y.cfg.AttachWindow {
-			p.tries = 0
-		}
-		p.until = time.Now().Add(y.cfg.AttachWindow)
+		healthy := time.Since(since) >= y.cfg.AttachWindow && !errors.Is(lost.err, os.ErrDeadlineExceeded)
+		p.begin(y.cfg.AttachWindow, healthy || m.Pos() > pos || m.Durable() > durable)
 		rewound := false
 		if m.Begun() {
 			u, first, rewound = l.again(m, &p)
@@ -182,11 +181,29 @@ func (l *link) again(m *plane.Mirror, p *patience) (u *upstream, first *plane.Fr
 	return nil, nil, false
 }
 
-// patience is how long a stream is attached again, and how often it was since its
-// source gave anything: one that only ever breaks is not asked without a pause.
+// barrenWindows is for how many attach windows a stream is attached again whose
+// sources only ever open and break.
+const barrenWindows = 3
+
+// patience is how long a stream is attached again, and how often it was since a
+// source was of use: it gave text, or a durable mark, or lived for an attach window.
+// One that only ever breaks is not asked without a pause, nor for ever.
 type patience struct {
-	until time.Time
+	until time.Time // of this loss
+	limit time.Time // of all since a source was of use
 	tries int
+}
+
+// begin takes note of a source that was lost.
+func (p *patience) begin(window time.Duration, useful bool) {
+	now := time.Now()
+	if useful || p.limit.IsZero() {
+		p.tries, p.limit = 0, now.Add(barrenWindows*window)
+	}
+	p.until = now.Add(window)
+	if p.until.After(p.limit) {
+		p.until = p.limit
+	}
 }
 
 // wait pauses before the next attempt, and reports whether there should be one.

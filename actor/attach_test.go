@@ -34,6 +34,9 @@ func TestAReaderOnAnotherNodeIsServedAsOnTheOwner(t *testing.T) {
 			if got, want := frames(c), frames(local); !slices.Equal(got, want) {
 				t.Errorf("from %d: read %v, on the owner %v", from, got, want)
 			}
+			if asked := p.wire.asked[0].From; asked != max(0, from) {
+				t.Errorf("from %d: the relay was asked for %d", from, asked)
+			}
 		})
 	}
 }

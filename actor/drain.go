@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -11,9 +13,9 @@ import (
 	"rillkeep.dev/rillkeep/plane"
 )
 
-// Drain shuts the system and seals every live
-// stream interrupted, with all that was produced. It reports the streams whose
-// end did not reach the store, and those that ctx left no time for. What other
+// Drain shuts the system and seals every live stream interrupted, with all that was
+// produced, and what was handed over and nobody has taken. It reports the streams
+// whose end did not reach the store, and those that ctx left no time for. What other
 // nodes host is read on, until Close.
 func (y *System) Drain(ctx context.Context) error {
 	undecided := y.Shut(ctx)
@@ -24,9 +26,18 @@ func (y *System) Drain(ctx context.Context) error {
 		_, err := s.Interrupt(turn)
 		return err
 	})
-	return errors.Join(undecided, each(streams, func(s *plane.Stream) error {
-		if _, err := s.Interrupt(ctx); err != nil {
+	sealed := each(streams, func(s *plane.Stream) error {
+		if _, err := s.Interrupt(ctx); err != nil && !errors.Is(err, plane.ErrMoved) {
 			return fmt.Errorf("drain %q: %w", s.ID(), err)
+		}
+		return nil
+	})
+	y.mu.Lock()
+	given := slices.Collect(maps.Keys(y.given))
+	y.mu.Unlock()
+	return errors.Join(undecided, sealed, each(given, func(id string) error {
+		if _, err := y.TakeBack(ctx, id); err != nil {
+			return fmt.Errorf("drain %w", err)
 		}
 		return nil
 	}))
@@ -81,14 +92,14 @@ const (
 	drainTurn = time.Second
 )
 
-// each calls do for all streams, and returns what went wrong.
-func each(streams []*plane.Stream, do func(*plane.Stream) error) error {
-	errs := make([]error, len(streams))
+// each calls do for all, and returns what went wrong.
+func each[T any](all []T, do func(T) error) error {
+	errs := make([]error, len(all))
 	var calls errgroup.Group
 	calls.SetLimit(atOnce)
-	for i, s := range streams {
+	for i, one := range all {
 		calls.Go(func() error {
-			errs[i] = do(s)
+			errs[i] = do(one)
 			return nil
 		})
 	}

@@ -73,28 +73,32 @@ func TestALaterEpochThatBeganAtWhatWasDeliveredGoesOn(t *testing.T) {
 }
 
 func TestAZombieIsNotAttachedAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := newPair(t, nil)
-		zombie := p.owner.open("m1", "abc")
-		next, s := successor(t, 3, "abc")
-		p.wire.set(func(w *wire) { w.to = next.System })
-		c := p.join(t, "m1", 0)
-		synctest.Wait()
-		p.wire.set(func(w *wire) { w.to = p.owner.System })
-		p.wire.cut()
-		push(t, zombie, "ZOMBIE")
-		time.Sleep(time.Second)
-		p.wire.set(func(w *wire) { w.to = next.System })
-		push(t, s, "def")
-		time.Sleep(time.Second)
-		if text, last := drain(c); text != "abcdef" || last.Kind == plane.KindStale {
-			t.Errorf("read %q, %+v", text, last)
-		}
-		if st := p.edge.Stats(); st.AttachFailed == 0 || st.Reattached != 1 {
-			t.Errorf("stats are %+v", st)
-		}
-		c.Close()
-	})
+	for name, blind := range map[string]bool{"that is told the epoch": false, "that is not": true} {
+		t.Run(name, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { attachZombie(t, blind) }) })
+	}
+}
+
+func attachZombie(t *testing.T, blind bool) {
+	p := newPair(t, nil)
+	zombie := p.owner.open("m1", "abc")
+	next, s := successor(t, 3, "abc")
+	p.wire.set(func(w *wire) { w.to = next.System })
+	c := p.join(t, "m1", 0)
+	synctest.Wait()
+	p.wire.set(func(w *wire) { w.to, w.blind = p.owner.System, blind })
+	p.wire.cut()
+	push(t, zombie, "ZOMBIE")
+	time.Sleep(time.Second)
+	p.wire.set(func(w *wire) { w.to = next.System })
+	push(t, s, "def")
+	time.Sleep(time.Second)
+	if text, last := drain(c); text != "abcdef" || last.Kind == plane.KindStale {
+		t.Errorf("read %q, %+v", text, last)
+	}
+	if st := p.edge.Stats(); (st.AttachFailed > 0) != blind || st.Reattached != 1 {
+		t.Errorf("stats are %+v", st)
+	}
+	c.Close()
 }
 
 func TestAReaderWhoHasSeenALaterEpochIsNotGivenAnOlderOne(t *testing.T) {

@@ -16,6 +16,9 @@ import (
 // store gave it up: then it takes no more text, and goes when that is known.
 // plane.ErrNotFound says that no such stream is here.
 //
+// Who hands over says then how that went: Taken or, if nobody takes the stream,
+// TakeBack.
+//
 // Who comes while the stream is being opened or adopted waits for that.
 func (y *System) HandOver(ctx context.Context, id string) error {
 	y.mu.Lock()
@@ -46,6 +49,9 @@ func (y *System) moved(s *plane.Stream, m plane.Moved) {
 	if m.Late {
 		y.keepAway(s.ID())
 	}
+	if m.Row.Disowned() {
+		y.given[s.ID()] = m.Row
+	}
 	a := y.active[s.ID()]
 	if a == nil || a.ended || a.stream != s && a.stream != nil {
 		return
@@ -55,6 +61,36 @@ func (y *System) moved(s *plane.Stream, m plane.Moved) {
 	y.watch.remove(a)
 	y.remove(a, s.ID())
 	s.Retire()
+}
+
+// Taken says that another node has adopted a stream that was handed over.
+func (y *System) Taken(id string) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	delete(y.given, id)
+}
+
+// TakeBack ends a stream that was handed over and that nobody adopts, interrupted,
+// with all of its text; see plane.TakeBack. taken says that another node has it all
+// the same, or had. With an error that is not known yet, and it can be asked for
+// again; a Drain does.
+func (y *System) TakeBack(ctx context.Context, id string) (taken bool, err error) {
+	y.mu.Lock()
+	left, ok := y.given[id]
+	y.mu.Unlock()
+	if !ok {
+		return true, nil
+	}
+	row, err := plane.TakeBack(ctx, y.cfg.Plane, id, left)
+	if err != nil && !errors.Is(err, plane.ErrNotFound) {
+		return false, fmt.Errorf("%q: %w", id, err)
+	}
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	if y.given[id] == left {
+		delete(y.given, id)
+	}
+	return row.Token != left.Token, nil
 }
 
 // keepAway keeps a stream from being adopted here for a while: to give it up took

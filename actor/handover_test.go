@@ -249,6 +249,9 @@ func TestADrainHandsOverAndSealsTheRest(t *testing.T) {
 		if _, err := a.Open(t.Context(), plane.Claim{ID: "new"}); !errors.Is(err, plane.ErrDraining) || !a.Draining() {
 			t.Errorf("open answered %v", err)
 		}
+		if slices.ContainsFunc(a.store.Calls(), func(c storetest.Call) bool { return c.ID == "new" }) {
+			t.Error("it was asked of the store")
+		}
 		for _, s := range a.Streams() {
 			if s.ID() < "m15" {
 				a.handOver(s.ID())

@@ -8,6 +8,7 @@ import (
 
 	"rillkeep.dev/rillkeep/actor"
 	"rillkeep.dev/rillkeep/plane"
+	"rillkeep.dev/rillkeep/store/storetest"
 )
 
 func TestAnEndedStreamIsJoinableToTheLastMomentOfItsLinger(t *testing.T) {
@@ -126,6 +127,31 @@ func TestAFencedStreamLeavesAtOnce(t *testing.T) {
 		}
 		if _, last := h.read("m1", 0); last.Kind != plane.KindAbsent {
 			t.Errorf("read %+v", last)
+		}
+	})
+}
+
+// W43: the linger is the ended stream's, not its name's.
+func TestTheLingerOfAStreamThatMadeRoomEndsNoLaterOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, _ := newBudgeted(t, 100<<10)
+		h.ended("m1", kilobytes(60)) // its linger would end at 30 s
+		time.Sleep(actor.DefaultLinger / 2)
+		h.ended("m2", kilobytes(60)) // and it has to make room
+		if got := h.hosted("m1", "m2"); got != "m2" {
+			t.Fatalf("held are: %s", got)
+		}
+		h.store.Edit("m1", func(r *storetest.Row) { *r = storetest.Row{Status: plane.StatusPending, Epoch: r.Epoch} })
+		h.ended("m1", "x") // lingers until 45 s
+		time.Sleep(actor.DefaultLinger - 1)
+		synctest.Wait()
+		if got := h.hosted("m1"); got != "m1" {
+			t.Error("the later stream was retired before its time")
+		}
+		time.Sleep(time.Nanosecond)
+		synctest.Wait()
+		if got := h.hosted("m1"); got != "" {
+			t.Error("it lingers on")
 		}
 	})
 }

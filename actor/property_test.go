@@ -22,16 +22,17 @@ import (
 // is shown is compared with what was produced, by content (S).
 
 // While the link is cut, delayed and repeats itself, but comes back within the
-// window, nobody notices.
+// window, and lives now and then, nobody notices.
 func TestReadersElsewhereNoticeNoCut(t *testing.T) {
 	elsewhere(t, map[string]func(*remote, *rapid.T){"cut": (*remote).cut, "down": (*remote).shortlyDown})
 }
 
-// A link that loses, swaps or alters frames, or is down for long, ends its readers
-// with stale, and never with other text.
+// A link that loses, swaps or alters frames, is down for long, or only ever opens,
+// ends its readers with stale, and never with other text.
 func TestReadersElsewhereAreShownNothingThatWasNotProduced(t *testing.T) {
 	elsewhere(t, map[string]func(*remote, *rapid.T){
-		"cut": (*remote).cut, "down": (*remote).longDown, "twist": (*remote).twistNext, "twist more": (*remote).twistNext,
+		"cut": (*remote).cut, "down": (*remote).longDown, "flap": (*remote).flap,
+		"twist": (*remote).twistNext, "twist more": (*remote).twistNext,
 	})
 }
 
@@ -64,6 +65,7 @@ type remote struct {
 	produced    []uint16
 	count       int
 	twists      []string // what becomes of the next frames
+	cuts        int      // of a link that is to live now and then
 	readers     []*onlooker
 }
 
@@ -175,6 +177,37 @@ func (r *remote) leave(t *rapid.T) {
 func (r *remote) cut(*rapid.T) {
 	r.wire.cut()
 	synctest.Wait()
+	r.live()
+}
+
+// live leaves time, after every other cut, for an attach that is worth another.
+func (r *remote) live() {
+	if r.cuts++; !r.hostile && r.cuts%2 == 0 {
+		time.Sleep(actor.DefaultAttachWindow + time.Second)
+	}
+}
+
+// flap lets the link open and break, and nothing come of it. Who waits for that longer
+// than for three windows has been sent elsewhere (L).
+func (r *remote) flap(t *rapid.T) {
+	for _, o := range r.readers {
+		for r.next(t, o) {
+		}
+	}
+	r.wire.set(func(w *wire) { w.flaps = true })
+	r.wire.cut()
+	d := rapid.SampledFrom([]time.Duration{100, 3000, 9000}).Draw(t, "ms") * time.Millisecond
+	time.Sleep(d)
+	synctest.Wait()
+	for _, o := range r.readers {
+		for r.next(t, o) {
+		}
+		if d > 4*actor.DefaultAttachWindow && !(plane.Frame{Kind: o.last}).Terminal() {
+			t.Fatalf("L: a reader at %d of %d got %s last, and waits", o.pos, len(r.produced), o.last)
+		}
+	}
+	r.wire.set(func(w *wire) { w.flaps = false })
+	r.wire.cut()
 }
 
 func (r *remote) downFor(d time.Duration) {
@@ -188,6 +221,7 @@ func (r *remote) downFor(d time.Duration) {
 func (r *remote) shortlyDown(t *rapid.T) {
 	r.downFor(rapid.SampledFrom([]time.Duration{0, 100, 1000}).Draw(t, "ms") * time.Millisecond)
 	time.Sleep(time.Second)
+	r.live()
 }
 
 func (r *remote) longDown(t *rapid.T) {

@@ -38,7 +38,8 @@ type Relay struct {
 type Source interface {
 	// Next returns the next frame, waiting for it until ctx is done; io.EOF when
 	// there is none. An error that wraps a plane.Violation is final, after any other
-	// the stream is attached again.
+	// the stream is attached again. One that is os.ErrDeadlineExceeded says that the
+	// other side fell silent: the source did not live until then.
 	Next(ctx context.Context) (plane.Frame, error)
 
 	// Close gives the source back. It does not wait for the other side.

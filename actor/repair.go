@@ -57,6 +57,7 @@ type unanswered struct {
 	adopted  bool      // or taken over
 	tookOver bool      // whatever a look finds, the statement may come yet
 	until    time.Time // then a claim that is not there never will be
+	stray    bool
 }
 
 // giveBack gives back what this node may hold of a stream that it does not host,
@@ -80,14 +81,42 @@ func (y *System) giveBackLater(u unanswered, delay time.Duration) {
 	})
 }
 
+// Stray says that a row has this node's token, as who asked for its stream here has
+// found. Is there no such stream, the row is given back: sealed interrupted, with what
+// it holds (L). So it is where the store went back behind a hand-over: this node need
+// not have noticed, and the row would be its own for as long as it lives. The one that
+// has had the stream since can't write it (O); what was durable before the hand-over
+// is a prefix of what it had (P).
+func (y *System) Stray(id string) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	if y.active[id] != nil || y.strays[id] || len(y.strays) >= maxLate {
+		return
+	}
+	y.strays[id] = true
+	y.giveBack(unanswered{claim: plane.Claim{ID: id, Node: y.cfg.Node}, stray: true})
+}
+
+func (y *System) forgetStray(u unanswered) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	if u.stray {
+		delete(y.strays, u.claim.ID)
+	}
+}
+
 // tryGiveBack reports whether nothing is left to do.
 func (y *System) tryGiveBack(u unanswered) bool {
 	late := !time.Now().Before(u.until)
 	y.mu.Lock()
 	a, err := y.reserve(u.claim.ID, false, false)
 	y.mu.Unlock()
+	if err != nil && !errors.Is(err, plane.ErrFull) {
+		y.forgetStray(u)
+		return true
+	}
 	if err != nil {
-		return !errors.Is(err, plane.ErrFull)
+		return false
 	}
 	defer y.opening.Done()
 	var settled bool
@@ -104,7 +133,17 @@ func (y *System) tryGiveBack(u unanswered) bool {
 	delete(y.active, u.claim.ID)
 	y.live--
 	close(a.decided)
-	return settled && !u.tookOver || err == nil && late
+	done := settled && !u.tookOver || err == nil && (late || u.stray)
+	switch {
+	case done:
+		delete(y.unsure, u.claim.ID)
+		delete(y.strays, u.claim.ID)
+	case errors.Is(err, plane.ErrNoAnswer):
+		// The seal may still be on its way. Whoever opened the stream meanwhile would
+		// have its claim, and its token: it would end that.
+		y.unsure[u.claim.ID] = true
+	}
+	return done
 }
 
 // Verify has every live stream look whether its row is still its own, after a time

@@ -64,6 +64,64 @@ func TestALateClaimIsLeftToWhoOpensTheNameAgain(t *testing.T) {
 	})
 }
 
+// The seal by which a claim is given back may be as late as the claim. It goes by the
+// owner token, which an open that takes the claim over has, too.
+func TestAClaimIsNotTakenOverWhileItIsGivenBack(t *testing.T) {
+	for name, arrives := range map[string]bool{"by a seal that is late": true, "by a seal that is lost": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := newHost(t, nil)
+				h.failedOpen("m1")
+				if _, err := h.store.Open(t.Context(), plane.Claim{ID: "m1", Node: "n/1"}); err != nil { // it was late
+					t.Fatal(err)
+				}
+				h.store.FailWrites(1) // the seal
+				time.Sleep(1500 * time.Millisecond)
+				for range 3 {
+					if _, err := h.Open(t.Context(), plane.Claim{ID: "m1"}); !errors.Is(err, plane.ErrNoAnswer) {
+						t.Errorf("an open was answered %v", err)
+					}
+					if _, err := h.Adopt(t.Context(), "m1"); !errors.Is(err, plane.ErrNoAnswer) {
+						t.Errorf("an adoption was answered %v", err)
+					}
+				}
+				late := plane.Seal{ID: "m1", Token: "n/1/1", Status: plane.StatusInterrupted}
+				if arrives {
+					if _, err := h.store.Seal(t.Context(), late); err != nil {
+						t.Fatal(err)
+					}
+				}
+				time.Sleep(5 * time.Second) // it is asked again, and answered
+				h.wantStored("m1", 0, plane.StatusInterrupted)
+				s := h.open("m1", "abc")
+				if _, err := h.store.Seal(t.Context(), late); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := s.Close(t.Context()); err != nil {
+					t.Error(err)
+				}
+				h.wantStored("m1", 3, plane.StatusComplete)
+			})
+		})
+	}
+}
+
+// Where nothing was asked, for the store could not even be read, nothing can be late.
+func TestAClaimThatCouldNotBeLookedForMayBeTakenOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t, nil)
+		h.failedOpen("m1")
+		h.store.FailReads(1)
+		time.Sleep(1100 * time.Millisecond)
+		h.store.Clear()
+		s := h.open("m1", "abc")
+		time.Sleep(2 * time.Minute)
+		if st := s.State(); st.Over {
+			t.Errorf("the stream is %+v", st)
+		}
+	})
+}
+
 // failedOpen makes an open that has used up its retries.
 func (h *host) failedOpen(id string) {
 	h.t.Helper()

@@ -122,6 +122,8 @@ func (y *System) Rejoin(access Access) (c *plane.Cursor, later <-chan struct{}) 
 		return nil, l.ready
 	case l.mirror == nil:
 		return nil, nil
+	case l.mirror.Lost(): // the link ends in a moment, and there may be another
+		return nil, l.ctx.Done()
 	}
 	if more := l.behind(access); more != nil {
 		return nil, more

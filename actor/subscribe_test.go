@@ -116,6 +116,29 @@ func TestAReaderThatGoesAwayWaitsForNoOpen(t *testing.T) {
 	})
 }
 
+// W33.
+func TestAReaderThatGoesAwayEndsItsAuthorization(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t, func(c *actor.Config) {
+			c.Authorize = func(ctx context.Context, _ actor.Access) (bool, error) {
+				select {
+				case <-ctx.Done():
+					return false, ctx.Err()
+				case <-time.After(time.Minute):
+					return true, nil
+				}
+			}
+		})
+		ctx, leave := context.WithTimeout(t.Context(), time.Second)
+		defer leave()
+		begin := time.Now()
+		_, err := h.Subscribe(ctx, actor.Access{Principal: "u1", StreamID: "m1"})
+		if waited := time.Since(begin); !errors.Is(err, context.DeadlineExceeded) || waited != time.Second {
+			t.Errorf("subscribe answered %v after %s", err, waited)
+		}
+	})
+}
+
 func TestAResumeFromAnOlderEpochStartsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHost(t, nil)

@@ -3,7 +3,7 @@
 // retirement, and decides nothing about HTTP.
 //
 // An open stream that is idle costs its plane.Stream, an activation and a map
-// entry, 1.3 KB together and its text, and no goroutine and no timer;
+// entry, 1.4 KB together and its text, and no goroutine and no timer of its own;
 // BenchmarkIdleStream measures it. An ended stream costs one timer more until
 // its linger is over.
 package actor
@@ -96,6 +96,9 @@ type System struct {
 	mu        sync.Mutex // guards below
 	active    map[string]*activation
 	left      map[string]*time.Timer // what is not to come back yet, by id
+	given     map[string]plane.Row   // rows that were given up, for others to adopt
+	strays    map[string]bool        // whose rows are to be given back, for they have this node's token
+	unsure    map[string]bool        // whose claim is being given back, by a call without an answer so far
 	live      int                    // activations whose stream is being opened or has not ended
 	lingering list.List              // lingerers, in the order in which they ended
 	trimmed   time.Time              // when relief last looked at all live streams
@@ -142,7 +145,7 @@ func New(cfg Config) (*System, error) {
 		return nil, err
 	}
 	y := &System{
-		active: make(map[string]*activation), left: make(map[string]*time.Timer),
+		active: make(map[string]*activation), left: make(map[string]*time.Timer), given: make(map[string]plane.Row), unsure: make(map[string]bool), strays: make(map[string]bool),
 		links: make(map[string]*link), rests: make(map[string]*pause),
 		log: cmp.Or(cfg.Plane.Logger, slog.New(slog.DiscardHandler)),
 	}
@@ -181,7 +184,8 @@ func New(cfg Config) (*System, error) {
 // A name that is held, opening, live or lingering, is refused with
 // plane.ErrOpenHere; a node that is full, of streams or of text, refuses with
 // plane.ErrFull; a drain that overtakes the open ends it with
-// plane.ErrDraining.
+// plane.ErrDraining. plane.ErrNoAnswer says that the node gives back an earlier
+// claim, and does not know yet how that went.
 func (y *System) Open(ctx context.Context, claim plane.Claim) (*plane.Stream, error) {
 	claim.Node = y.cfg.Node
 	return y.activate(ctx, claim.ID, way{
@@ -208,6 +212,10 @@ func (y *System) activate(ctx context.Context, id string, w way) (*plane.Stream,
 	y.relieve()
 	full := y.cfg.Plane.Budget.Exceeded()
 	y.mu.Lock()
+	if y.unsure[id] {
+		y.mu.Unlock()
+		return nil, fmt.Errorf("%q was just given back: %w", id, plane.ErrNoAnswer)
+	}
 	a, err := y.reserve(id, full, w.adopts)
 	y.mu.Unlock()
 	if err != nil {
@@ -298,7 +306,7 @@ func (y *System) ended(s *plane.Stream, end plane.Ending) {
 		y.remove(a, s.ID())
 		s.Retire()
 		// It may be this node's, by an earlier claim.
-		y.giveBack(unanswered{claim: plane.Claim{ID: s.ID(), Node: y.cfg.Node}})
+		y.giveBack(unanswered{claim: plane.Claim{ID: s.ID(), Node: y.cfg.Node}, adopted: true})
 	case end.Err != nil && !errors.Is(end.Err, plane.ErrTextLost):
 		y.resealLater(a, s, y.cfg.Repair)
 	default:
@@ -319,6 +327,9 @@ func (y *System) Counts() (live, lingering int) {
 	defer y.mu.Unlock()
 	return y.live, len(y.active) - y.live
 }
+
+// Node returns the node/incarnation that owner tokens of this node begin with.
+func (y *System) Node() string { return y.cfg.Node }
 
 // Draining reports whether Shut, Drain or Close was called.
 func (y *System) Draining() bool { return y.draining.Err() != nil }

@@ -20,12 +20,14 @@ var (
 // wire is a relay to another system, and what goes wrong with it.
 type wire struct {
 	to    *actor.System
+	blind bool                                             // the owner is not told of which epoch the reader is
 	epoch func(int64) int64                                // makes another of the epoch that is told; may be nil
 	twist func(plane.Frame) ([]plane.Frame, time.Duration) // what becomes of a frame, and when; may be nil
 
 	mu       sync.Mutex // guards below
 	down     bool       // nothing can be attached
 	silent   bool       // a source says nothing
+	flaps    bool       // a source says one thing, and breaks
 	cuts     chan struct{}
 	asked    []actor.Access
 	open     int
@@ -43,15 +45,18 @@ func (w *wire) relay() *actor.Relay {
 }
 
 func (w *wire) attach(ctx context.Context, id string, from, epoch int64) (actor.Source, int64, error) {
-	access := actor.Access{Principal: "u1", StreamID: id, From: from, Epoch: epoch, Local: true}
 	w.mu.Lock()
+	if w.blind {
+		epoch = 0
+	}
+	access := actor.Access{Principal: "u1", StreamID: id, From: from, Epoch: epoch, Local: true}
 	w.asked = append(w.asked, access)
-	down, silent, cuts := w.down, w.silent, w.cuts
+	to, down, silent, flaps, cuts := w.to, w.down, w.silent, w.flaps, w.cuts
 	w.mu.Unlock()
 	if down {
 		return nil, 0, errDown
 	}
-	c, err := w.to.Subscribe(ctx, access)
+	c, err := to.Subscribe(ctx, access)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -66,7 +71,7 @@ func (w *wire) attach(ctx context.Context, id string, from, epoch int64) (actor.
 	if w.epoch != nil {
 		at = w.epoch(at)
 	}
-	return &wireSource{wire: w, cursor: c, cut: cuts, silent: silent, epoch: at}, at, nil
+	return &wireSource{wire: w, cursor: c, cut: cuts, silent: silent, flaps: flaps, epoch: at}, at, nil
 }
 
 // cut breaks all that is attached now.
@@ -107,12 +112,16 @@ func (w *wire) failed() (phases []actor.Phase) {
 	return phases
 }
 
+// flapped is cut.
+var flapped = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
+
 // wireSource is what comes over the wire.
 type wireSource struct {
 	wire   *wire
 	cursor *plane.Cursor
 	cut    chan struct{}
 	silent bool
+	flaps  bool
 	epoch  int64
 	queue  []plane.Frame
 }
@@ -127,6 +136,9 @@ func (s *wireSource) Next(ctx context.Context) (plane.Frame, error) {
 		if len(s.queue) > 0 {
 			f := s.queue[0]
 			s.queue = s.queue[1:]
+			if s.flaps {
+				s.cut = flapped
+			}
 			return f, nil
 		}
 		f, ok, more := s.cursor.Poll()

@@ -61,7 +61,7 @@ type Hooks struct {
 	// Ended is told once, when the stream has ended for its readers.
 	Ended func(s *Stream, end Ending)
 
-	// Repaired is told of a row that Reseal or GiveBack has ended.
+	// Repaired is told of a row that Reseal, GiveBack or TakeBack has ended.
 	Repaired func(id string, row Row)
 }
 

@@ -60,6 +60,10 @@ var (
 	// later.
 	ErrBusy = errors.New("another session of the database has it locked")
 
+	// ErrNoAnswer says that a write got no answer from the store, and may take effect
+	// yet: nothing must be begun that it would hit.
+	ErrNoAnswer = errors.New("the store has not answered an earlier write")
+
 	// ErrDenied says that authorization refused; package actor.
 	ErrDenied = errors.New("not allowed")
 

@@ -16,9 +16,10 @@ type Handover interface {
 	// Disown makes the row of id nobody's if it is streaming under token, and
 	// answers the row as it is then, whether or not it changed anything. Text,
 	// length, epoch and cancel flag stay. In place of the token comes a mark, another
-	// one each time, which is no writer's: from then on no Append and no Seal
-	// reaches the row. It is /microseconds.session/epoch, with origins after it as a
-	// token has them; session is the ProducerEpoch's. ErrNotFound if there is no row.
+	// one each time, which is no writer's: from then on no Append reaches the row,
+	// and no Seal but one with the mark as its Token, which is TakeBack's. It is
+	// /microseconds.session/epoch, with origins after it as a token has them; session
+	// is the ProducerEpoch's. ErrNotFound if there is no row.
 	Disown(ctx context.Context, id, token string, session int64) (Row, error)
 
 	// Adopt makes the row of id that was disowned with mark the node's, and answers

@@ -52,6 +52,10 @@ func NewMirror(cfg MirrorConfig, streamID string, from, epoch int64) *Mirror {
 // Pos returns the offset at which the text ends. It is for who feeds.
 func (m *Mirror) Pos() int64 { return m.conform.Pos() }
 
+// Durable returns the newest durable length that the source said. It is for who
+// feeds.
+func (m *Mirror) Durable() int64 { return m.conform.durable }
+
 // Begun reports whether there is something to join: an open came, or an end. It
 // is for who feeds.
 func (m *Mirror) Begun() bool { return m.conform.opened || m.conform.done }
@@ -64,6 +68,13 @@ func (m *Mirror) Sealed() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.end != nil && m.end.Kind == KindEnd
+}
+
+// Lost reports whether the mirror has ended, and the stream need not have.
+func (m *Mirror) Lost() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.end != nil && m.end.Kind != KindEnd
 }
 
 // Readers returns how many have joined and not left.
@@ -85,8 +96,12 @@ func (m *Mirror) Behind(from int64) <-chan struct{} {
 }
 
 // Feed takes the source's next frame, by the rules of [Conform]. With an error it
-// has ended with stale.
+// has ended with stale. Of the open of a source that replaces another, what it says
+// is durable counts: the mark for it came while there was no source.
 func (m *Mirror) Feed(f Frame) error {
+	if c := m.conform; f.Kind == KindOpen && c.opened && f.opens(c.streamID) && f.DurableSeq > c.durable {
+		f = Frame{Kind: KindDurable, Seq: min(f.DurableSeq, c.pos), Epoch: f.Epoch}
+	}
 	out, err := m.conform.Step(m.out[:0], f)
 	m.apply(out)
 	return err

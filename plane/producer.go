@@ -50,9 +50,7 @@ func (s *Stream) Resume(producer string) (ProducerEpoch, error) {
 		s.by.resumed = nil
 	}
 	s.wakePushes()
-	if s.in.units() == 0 { // the bytes of a character that was cut come again
-		s.in.held = ""
-	}
+	s.in.held = s.in.held[:3*s.in.units()] // the bytes of a character that was cut come again
 	s.hear()
 	return ProducerEpoch{s.epoch, s.by.session}, nil
 }

@@ -189,6 +189,7 @@ func TestWhoResumesGoesOnAtWhatWasReceived(t *testing.T) {
 		at               int64
 	}{
 		"after half of a pair":     {highHalf, lowHalf, "a😀", 2},
+		"after half, and a byte":   {highHalf + "\xED", lowHalf, "a😀", 2},
 		"after bytes of character": {"\xE6\xBC", "漢", "a漢", 1},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -66,7 +66,35 @@ func (m *machine) push(t *rapid.T) {
 	}
 	delta := m.coming[:n]
 	m.coming = m.coming[n:]
-	m.pushed(t, int64(len(m.received())), delta, func(ctx context.Context) error { return m.s.Push(ctx, delta) })
+	m.pushed(t, int64(len(m.received())), delta, func(ctx context.Context) error {
+		if m.as.Session > 0 && len(delta)%2 == 0 {
+			return m.s.PushAs(ctx, m.as, -1, delta)
+		}
+		return m.s.Push(ctx, delta)
+	})
+}
+
+// resume begins another session of the producer. It goes on after what has a length, and
+// the one before is refused.
+func (m *machine) resume(t *rapid.T) {
+	before, st := m.s.ProducerEpoch(), m.s.State()
+	as, err := m.s.Resume("")
+	switch {
+	case err != nil && !st.Over:
+		t.Fatalf("resume: %v", err)
+	case err != nil:
+		return
+	case !before.Before(as) || m.s.State().Received != st.Received:
+		t.Fatalf("resumed as %v at %d, was %v at %d", as, m.s.State().Received, before, st.Received)
+	}
+	m.as = as
+	m.pending = m.pending[:len(m.pending)-begun(m.pending)]
+	if err := m.s.PushAs(t.Context(), before, -1, "late"); !errors.Is(err, plane.ErrSuperseded) {
+		t.Fatalf("the producer before was answered %v", err)
+	}
+	if _, err := m.s.CloseAs(t.Context(), before); !errors.Is(err, plane.ErrSuperseded) {
+		t.Fatalf("the producer before was answered %v", err)
+	}
 }
 
 // pushed judges the answer to a push from offset from, of which fresh is new, and

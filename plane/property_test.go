@@ -54,13 +54,14 @@ type machine struct {
 	budget *plane.Budget
 	keep   int64 // durable units that stay whatever the budget says
 
-	count    int      // makes each piece of text another
-	coming   string   // bytes that the producer has yet to push
-	pending  string   // the bytes pushed last that wait for the next
-	sent     []uint16 // received, as the producer counts
-	produced []uint16 // received, as it must be seen
-	lost     int64    // units that no text can hold, and became U+FFFD
-	pushes   []push   // those of which the store may not have all
+	as       plane.ProducerEpoch // who resumed it last
+	count    int                 // makes each piece of text another
+	coming   string              // bytes that the producer has yet to push
+	pending  string              // the bytes pushed last that wait for the next
+	sent     []uint16            // received, as the producer counts
+	produced []uint16            // received, as it must be seen
+	lost     int64               // units that no text can hold, and became U+FFFD
+	pushes   []push              // those of which the store may not have all
 
 	troubled  bool     // a fault was injected
 	slow      bool     // the store took its time
@@ -160,7 +161,7 @@ func (m *machine) calm() {
 func (m *machine) actions() map[string]func(*rapid.T) {
 	return map[string]func(*rapid.T){
 		"":     m.Check,
-		"push": m.push, "push more": m.push, "push on": m.push, "push at": m.pushAt, "push again": m.pushAt, "pump": m.pump,
+		"push": m.push, "push more": m.push, "push on": m.push, "push at": m.pushAt, "push again": m.pushAt, "pump": m.pump, "resume": m.resume,
 		"flush": m.flush, "flush later": m.flushLater,
 		"time": m.pass, "time passes": m.pass, "much time": m.pass,
 		"join": m.join, "join too": m.join, "read": m.read, "read on": m.read, "leave": m.leave,

@@ -76,7 +76,8 @@ func Open(ctx context.Context, cfg Config, claim Claim) (*Stream, error) {
 // earlier claim. The row is sealed interrupted, with what it holds (L). Where
 // nobody has claimed the row, or there is none, that is not settled: the statement
 // may still be on its way. It is settled once the row can't be claim.Node's any
-// more.
+// more. ErrNoAnswer says that the same holds for the seal: until that is settled,
+// the claim must not be taken over, since the seal could not tell it from this one.
 func GiveBack(ctx context.Context, cfg Config, claim Claim) (settled bool, err error) {
 	cfg, err = cfg.resolve()
 	if err != nil {
@@ -103,6 +104,9 @@ func GiveBack(ctx context.Context, cfg Config, claim Claim) (settled bool, err e
 		ID: claim.ID, Token: row.Token, Status: StatusInterrupted, From: row.Seq, Base: row.Seq, Seq: row.Seq,
 	})
 	if err != nil {
+		if !undone(err) {
+			err = fmt.Errorf("%w: %w", ErrNoAnswer, err)
+		}
 		return false, fmt.Errorf("give back claim: %w", err)
 	}
 	if row.Status.Ended() {

@@ -253,6 +253,22 @@ func TestAJoinIsKnownByAllWithinASecond(t *testing.T) {
 	})
 }
 
+// Who asks a node that has just come is not told that all others are gone.
+func TestTheFirstViewHasAllThatTheSeedsKnew(t *testing.T) {
+	t.Parallel()
+	inBubble(t, lan(5), func(t *testing.T, c *cluster) {
+		nodes := c.start(4)
+		late, err := c.open(5, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v := late.View()
+		if !slices.Equal(v.Names(), nodes[0].View().Names()) || v.Digest() != nodes[0].View().Digest() || len(v.Members()) != 5 {
+			t.Errorf("it sees %v, and owners %v", v.Members(), v.Names())
+		}
+	})
+}
+
 func TestALeaveIsKnownByAllWithinASecond(t *testing.T) {
 	t.Parallel()
 	inBubble(t, lan(3), func(t *testing.T, c *cluster) {
@@ -302,6 +318,90 @@ func TestADrainingMemberIsOutAtOnceAndStaysAMember(t *testing.T) {
 		if err := nodes[1].SetState(t.Context(), ring.Active); err == nil {
 			t.Error("a draining node became active again")
 		}
+	})
+}
+
+// However long changes may settle, who drains is asked for nothing new.
+func TestADrainDoesNotWaitForOtherChanges(t *testing.T) {
+	t.Parallel()
+	inBubble(t, lan(6), func(t *testing.T, c *cluster) {
+		c.seeds = ips(1, 3)
+		var nodes []*node
+		for i := 1; i <= 3; i++ {
+			nodes = append(nodes, c.join(i, func(cfg *ring.Config) { cfg.SettleDelay = time.Minute }))
+		}
+		c.converge(3*time.Minute, nodes...)
+		go func() { _ = nodes[1].SetState(t.Context(), ring.Draining) }()
+		c.until(time.Second, sees(nodes[1].name, false, nodes...))
+	})
+}
+
+func TestAMemberThatWaitsIsOutAtOnceAndComesBack(t *testing.T) {
+	t.Parallel()
+	inBubble(t, lan(7), func(t *testing.T, c *cluster) {
+		nodes := c.start(3)
+		waits := nodes[1]
+		for range 3 {
+			go func() { _ = waits.SetState(t.Context(), ring.Waiting) }()
+			c.until(time.Second, sees(waits.name, false, nodes...))
+			for _, n := range nodes {
+				if m, ok := n.View().Member(waits.name); !ok || m.State != ring.Waiting || n.Stats().Waiting != 1 {
+					t.Errorf("%s sees %+v", n.name, m)
+				}
+			}
+			if err := waits.SetState(t.Context(), ring.Active); err != nil {
+				t.Error(err)
+			}
+			c.converge(5*time.Second, nodes...)
+		}
+		if err := waits.SetState(t.Context(), ring.Joining); err == nil {
+			t.Error("it joins once more")
+		}
+		if err := waits.SetState(t.Context(), ring.Waiting); err != nil {
+			t.Error(err)
+		}
+		if err := waits.SetState(t.Context(), ring.Draining); err != nil {
+			t.Error(err)
+		}
+		for _, s := range []ring.State{ring.Waiting, ring.Active} {
+			if err := waits.SetState(t.Context(), s); err == nil {
+				t.Errorf("it drained, and is %v again", s)
+			}
+		}
+	})
+}
+
+// What they wait for is down for all: it makes no difference who is asked, as long as
+// all think of the same one.
+func TestWhereAllWaitTheRingIsAsItWas(t *testing.T) {
+	t.Parallel()
+	inBubble(t, lan(8), func(t *testing.T, c *cluster) {
+		nodes := c.start(3)
+		before := nodes[0].View().Digest()
+		for _, n := range nodes {
+			if err := n.SetState(t.Context(), ring.Waiting); err != nil {
+				t.Error(err)
+			}
+		}
+		c.until(5*time.Second, func() bool {
+			for _, n := range nodes {
+				if n.Stats().Waiting != 3 || n.View().Digest() != before {
+					return false
+				}
+			}
+			return true
+		})
+		if err := nodes[2].SetState(t.Context(), ring.Active); err != nil {
+			t.Error(err)
+		}
+		c.until(5*time.Second, sees(nodes[0].name, false, nodes...))
+		c.until(time.Second, sees(nodes[2].name, true, nodes...))
+		for _, n := range nodes[:2] {
+			if err := n.SetState(t.Context(), ring.Active); err != nil {
+				t.Error(err)
+			}
+		}
+		c.converge(5*time.Second, nodes...)
 	})
 }
 

@@ -148,7 +148,7 @@ func (c Config) metadata(ip netip.Addr) (metadata, error) {
 		if err != nil {
 			return m, fmt.Errorf("%s %q is not host:port: %w", a.name, a.addr, err)
 		}
-		if known, err := netip.ParseAddr(host); err == nil && known.IsUnspecified() {
+		if known, err := netip.ParseAddr(host); err == nil && known.Unmap().IsUnspecified() {
 			return m, fmt.Errorf("%s %q is no address that others can reach", a.name, a.addr)
 		}
 		if host == "" {

@@ -1,9 +1,11 @@
 package ring_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -115,6 +117,49 @@ func TestAPartitionOfHoursHealsBySeeds(t *testing.T) {
 		}
 		c.net.Heal()
 		c.converge(20*time.Second, nodes...)
+	})
+}
+
+// once are seeds that are known at the start alone, as those of a list are that has
+// become out of date.
+type once struct {
+	ring.Seeds
+	asked *atomic.Bool
+}
+
+func (o once) Peers(ctx context.Context) ([]string, error) {
+	if o.asked.Swap(true) {
+		return nil, nil
+	}
+	return o.Seeds.Peers(ctx)
+}
+
+// Members that were seen within the last hour are as good as seeds.
+func TestAPartitionHealsWithoutSeeds(t *testing.T) {
+	t.Parallel()
+	inBubble(t, lan(17), func(t *testing.T, c *cluster) {
+		c.seeds = ips(1, 1)
+		var nodes []*node
+		for i := 1; i <= 5; i++ {
+			nodes = append(nodes, c.join(i, func(cfg *ring.Config) { cfg.Seeds = once{cfg.Seeds, new(atomic.Bool)} }))
+			time.Sleep(time.Second)
+		}
+		c.converge(10*time.Second, nodes...)
+		c.net.Cut(ips(1, 3), ips(4, 5))
+		time.Sleep(20 * time.Minute)
+		s := nodes[0].Stats()
+		if s.Active != 3 || s.Missing != 2 || s.Unreached != 2 {
+			t.Errorf("stats %+v", s)
+		}
+		if tries := s.RejoinsFailed / 2; tries < 20*60/15 {
+			t.Errorf("each was asked %d times in 20 minutes", tries)
+		}
+		c.net.Heal()
+		c.converge(20*time.Second, nodes...)
+		for _, n := range nodes {
+			n := n
+			c.until(20*time.Second, func() bool { s := n.Stats(); return s.Missing == 0 && s.Unreached == 0 })
+		}
 	})
 }
 

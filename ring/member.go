@@ -7,17 +7,20 @@ import (
 	"unicode/utf8"
 )
 
-// State is where a member is in its life. It only ever moves on.
+// State is where a member is in its life. It only ever moves on, but that one that
+// waits becomes active again.
 type State uint8
 
-// The states. Only active members own streams.
+// The states. Only active members own streams. Where none is, those that wait do: what
+// they wait for is down for all, and one table is better than none.
 const (
 	Joining  State = iota + 1 // known to the cluster, not ready yet
 	Active                    // in the table
+	Waiting                   // was active, and can't do what an owner does for now
 	Draining                  // on its way out; not in the table any more
 )
 
-var stateNames = [...]string{Joining: "joining", Active: "active", Draining: "draining"}
+var stateNames = [...]string{Joining: "joining", Active: "active", Waiting: "waiting", Draining: "draining"}
 
 // String answers the state's name.
 func (s State) String() string {

@@ -77,14 +77,14 @@ func describe(n *memberlist.Node) (record, metadata, error) {
 		return record{}, meta, fmt.Errorf("read metadata of %s: %w", n.Name, err)
 	}
 	ip, ok := netip.AddrFromSlice(n.Addr)
-	if !ok || ip.IsUnspecified() {
+	if ip = ip.Unmap(); !ok || ip.IsUnspecified() {
 		return record{}, meta, fmt.Errorf("member %s advertises no usable address: %s", n.Name, n.Addr)
 	}
 	return record{
 		Member: Member{
 			Name: n.Name, Node: node, Incarnation: incarnation,
 			State: meta.State, Version: meta.Version,
-			GossipAddr: net.JoinHostPort(ip.Unmap().String(), strconv.Itoa(int(n.Port))),
+			GossipAddr: net.JoinHostPort(ip.String(), strconv.Itoa(int(n.Port))),
 			PeerAddr:   meta.Peer, HTTPAddr: meta.HTTP,
 		},
 		replaced: meta.Replaced,

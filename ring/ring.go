@@ -18,7 +18,6 @@ import (
 type Ring struct {
 	cfg     Config
 	addr    netip.AddrPort // advertised
-	keys    *memberlist.Keyring
 	list    *memberlist.Memberlist
 	roster  *roster
 	refused *refusals
@@ -31,7 +30,7 @@ type Ring struct {
 
 	life  context.Context // ends when the ring is closed
 	end   context.CancelFunc
-	mu    sync.Mutex     // of meta, keys, and the end: no task starts after it
+	mu    sync.Mutex     // of meta, and the end: no task starts after it
 	meta  metadata       // what this node says of itself
 	tasks sync.WaitGroup // what ends with the ring
 	logs  sync.WaitGroup // what ends after that
@@ -60,6 +59,8 @@ func Open(ctx context.Context, cfg Config) (*Ring, error) {
 		r.withdraw(err)
 		return nil, fmt.Errorf("open ring: %w", err)
 	}
+	r.look() // the first view has all that the seeds knew: nobody waits for changes to settle
+	r.start(r.watch)
 	r.start(r.rejoin)
 	return r, nil
 }
@@ -78,7 +79,7 @@ func open(ctx context.Context, cfg Config) (*Ring, error) {
 		return nil, err
 	}
 	r := &Ring{
-		cfg: cfg, keys: keys,
+		cfg:        cfg,
 		roster:     newRoster(Member{Name: name, Node: cfg.Node, Incarnation: cfg.Incarnation}),
 		journal:    newJournal(cfg.Log),
 		announcing: make(chan struct{}, 1), leaving: make(chan struct{}, 1),
@@ -91,14 +92,14 @@ func open(ctx context.Context, cfg Config) (*Ring, error) {
 		return nil, err
 	}
 	r.view.Store(&View{Table: table, self: name, changed: make(chan struct{})})
-	if err := r.listen(ctx); err != nil {
+	if err := r.listen(ctx, keys); err != nil {
 		return nil, err
 	}
 	return r, nil
 }
 
 // listen starts memberlist, and what works beside it.
-func (r *Ring) listen(ctx context.Context) error {
+func (r *Ring) listen(ctx context.Context, keys *memberlist.Keyring) error {
 	transport, err := r.transport(ctx)
 	if err != nil {
 		return err
@@ -108,7 +109,7 @@ func (r *Ring) listen(ctx context.Context) error {
 		data := meta.encode()
 		r.meta = meta
 		r.said.meta.Store(&data)
-		gossip := r.cfg.gossip(transport, r.keys, r.said)
+		gossip := r.cfg.gossip(transport, keys, r.said)
 		gossip.AdvertiseAddr, gossip.AdvertisePort = r.addr.Addr().String(), int(r.addr.Port())
 		gossip.BindPort = int(r.addr.Port())
 		r.list, err = memberlist.Create(gossip)
@@ -120,8 +121,6 @@ func (r *Ring) listen(ctx context.Context) error {
 		return err
 	}
 	r.logs.Go(func() { r.journal.run(r.life.Done()) })
-	r.look()
-	r.start(r.watch)
 	return nil
 }
 

@@ -51,7 +51,7 @@ func (r *roster) signal() {
 func (r *roster) put(rec record) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.members[rec.Name].State == Active && rec.State == Draining {
+	if r.members[rec.Name].State == Active && rec.State > Active {
 		r.urgent = true
 	}
 	r.members[rec.Name] = rec

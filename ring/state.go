@@ -12,7 +12,8 @@ import (
 // has been told once after GossipInterval.
 const announceWithin = time.Second
 
-// SetState moves this node on to a later state and tells the others. It returns
+// SetState moves this node on to a later state, or from Waiting back to Active, and
+// tells the others. It returns
 // once the change is on its way; should ctx end before, the change takes place
 // nonetheless. Active fails with [ErrNameTaken] while another living process has
 // the node's name.
@@ -47,7 +48,7 @@ func (r *Ring) replace(incarnations []string) {
 func (r *Ring) move(s State) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if s < r.meta.State {
+	if s < r.meta.State && (s != Active || r.meta.State != Waiting) {
 		return fmt.Errorf("%v after %v", s, r.meta.State)
 	}
 	r.meta.State = s

@@ -2,8 +2,8 @@ package ring
 
 // Stats is what a ring has counted since it was opened, and how it is.
 type Stats struct {
-	Joining, Active, Draining int // members by state, this node among them
-	Missing                   int // members of the last hour that are gone and were not seen to drain; joined again and again
+	Joining, Active, Waiting, Draining int // members by state, this node among them
+	Missing                            int // members of the last hour that are gone and were not seen to drain; joined again and again
 
 	Views         uint64 // views made
 	Rejoins       uint64 // peers joined, at the start and again
@@ -36,6 +36,8 @@ func (r *Ring) Stats() Stats {
 			s.Joining++
 		case Active:
 			s.Active++
+		case Waiting:
+			s.Waiting++
 		case Draining:
 			s.Draining++
 		}

@@ -74,12 +74,19 @@ func (r *Ring) look() {
 	old := r.view.Load()
 	next := &View{Table: old.Table, self: old.self, changed: make(chan struct{})}
 	gone := replacedBy(slices.Values(records))
-	var active []string
+	var active, waiting []string
 	for _, rec := range records {
 		next.members = append(next.members, rec.Member)
-		if rec.State == Active && !gone[rec.Name] {
+		switch {
+		case gone[rec.Name]:
+		case rec.State == Active:
 			active = append(active, rec.Name)
+		case rec.State == Waiting:
+			waiting = append(waiting, rec.Name)
 		}
+	}
+	if len(active) == 0 {
+		active = waiting
 	}
 	next.replaced = gone[next.self]
 	if slices.Equal(next.members, old.members) && next.replaced == old.replaced && slices.Equal(active, old.names) {

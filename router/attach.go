@@ -56,7 +56,7 @@ func (r *Router) Attach(ctx context.Context, id string, from, epoch int64) (acto
 		return nil, 0, refusal(resp)
 	}
 	at, err := strconv.ParseInt(resp.Header.Get(epochHeader), 10, 64)
-	if err != nil {
+	if err != nil || at < 0 {
 		at = 0 // it is not hosted there, and the frame says so
 	}
 	return &relayed{body: resp.Body, events: sse.NewReader(resp.Body, sse.Options{Limit: maxEvent})}, at, nil

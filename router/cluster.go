@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -31,8 +32,8 @@ type Cluster interface {
 	// Do sends a request to a member. peer.ErrUnreachable if it did not get there.
 	Do(ctx context.Context, member string, req *http.Request) (*http.Response, error)
 
-	// Describe is what GET /v1/cluster says of the members.
-	Describe(ctx context.Context) wire.Cluster
+	// Describe is what GET /v1/cluster says of the members, but for what they hold.
+	Describe() wire.Cluster
 }
 
 // heldBy is plane.ErrHeld of a stream that another live member has.
@@ -51,7 +52,7 @@ func (r *Router) held(row plane.Row) error {
 	switch {
 	case row.Disowned():
 		return &plane.OffsetError{Kind: plane.ErrMoved, Want: row.Seq}
-	case r.cfg.Cluster == nil && member != "":
+	case r.cfg.Cluster == nil && sameNode(member, r.cfg.Actors.Node()):
 		return errLeft
 	case r.cfg.Cluster == nil || member == "" || member == r.cfg.Cluster.Self():
 		return plane.ErrHeld
@@ -60,6 +61,12 @@ func (r *Router) held(row plane.Row) error {
 	default:
 		return &heldBy{member, row.Seq}
 	}
+}
+
+// sameNode reports whether two members are runs of one node.
+func sameNode(a, b string) bool {
+	node, _, ok := strings.Cut(a, "/")
+	return ok && strings.HasPrefix(b, node+"/")
 }
 
 // host is the member that a row says has the stream, if that is another live one.

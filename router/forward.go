@@ -6,10 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/url"
-	"strings"
 	"sync"
 	"time"
 
@@ -40,6 +38,10 @@ var (
 	// errNoHost says that the member that has a stream can't be asked now.
 	errNoHost = wire.Detail(wire.ErrUnavailable, "the node that has the stream can't be reached now; try again")
 
+	// errOurs says that, as the member knows that was asked, this node has the stream,
+	// or is to open it.
+	errOurs = fmt.Errorf("another node sends it back: %w", errNoHost)
+
 	// errGone says that the member that a row names has left the cluster.
 	errGone = wire.Detail(wire.ErrUnavailable, "the node that had the stream is gone; resume it, or it ends interrupted within a minute")
 
@@ -57,18 +59,23 @@ var (
 // the stream is here or is to be opened here, else by the member that has it. The
 // body is read first, so that a second can be sent what the first did not take.
 func (r *Router) owned(next echo.HandlerFunc) echo.HandlerFunc {
+	return r.ownedUpTo(max(maxBody, r.limits.AppendBytes), next)
+}
+
+// ownedUpTo is owned for a body of at most limit bytes.
+func (r *Router) ownedUpTo(limit int64, next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if r.servesItself(c) {
 			return r.left(c, next(c))
 		}
-		body, err := r.body(c, max(maxBody, r.limits.AppendBytes))
+		body, err := r.body(c, limit)
 		if err != nil {
 			return err
 		}
 		c.Request().Body = io.NopCloser(bytes.NewReader(body))
 		ctx, cancel := context.WithTimeout(c.Request().Context(), r.limits.AnswerTime)
 		defer cancel()
-		replay := r.cfg.FlyReplay && !isReplayed(c) && c.Request().ContentLength >= 0
+		replay := r.cfg.FlyReplay && mayReplay(c.Request(), len(body))
 		return r.route(c, next, replay, func(member string) (*http.Response, error) {
 			resp, _, err := r.ask(ctx, streamID(c), member, func(ctx context.Context) (*http.Request, error) {
 				return forwarded(ctx, c.Request(), bytes.NewReader(body), int64(len(body)))
@@ -146,11 +153,12 @@ func (r *Router) left(c echo.Context, err error) error {
 // another has the stream is sent there.
 func (r *Router) route(c echo.Context, next echo.HandlerFunc, replay bool, send func(member string) (*http.Response, error)) error {
 	id := streamID(c)
-	member := r.place(id)
+	member, tried := r.place(id), false
 	switch member {
 	case "":
 		return wire.Detail(wire.ErrUnavailable, "the cluster has no active node now; try again")
 	case r.cfg.Cluster.Self():
+		tried = true
 		err := next(c)
 		other, ok := errors.AsType[*heldBy](err)
 		if !ok || c.Response().Committed {
@@ -159,10 +167,16 @@ func (r *Router) route(c echo.Context, next echo.HandlerFunc, replay bool, send 
 		member = other.member
 		r.places.learn(id, member)
 	}
-	if replay {
-		return flyReplay(c, member)
+	if machine, ok := machineOf(member); ok && replay {
+		return flyReplay(c, machine)
 	}
 	resp, err := send(member)
+	if errors.Is(err, errOurs) && !tried { // it drains, and this node has yet to hear of that; or the row was ours only then
+		if err = next(c); errors.Is(err, plane.ErrHeld) && !c.Response().Committed {
+			return errNoHost
+		}
+		return err
+	}
 	if err != nil {
 		return err
 	}
@@ -204,7 +218,9 @@ func (r *Router) ask(ctx context.Context, id, member string, build func(context.
 		switch {
 		case !ok:
 			return resp, member, err
-		case hint.member == member || hint.member == r.cfg.Cluster.Self():
+		case hint.member == r.cfg.Cluster.Self():
+			return nil, "", errOurs
+		case hint.member == member:
 			return nil, "", errNoHost // its row changes hands just now
 		}
 		member = hint.member
@@ -215,20 +231,19 @@ func (r *Router) ask(ctx context.Context, id, member string, build func(context.
 // send sends one request to one member. A heldBy error is its answer that another
 // has the stream.
 func (r *Router) send(ctx context.Context, id, member string, req *http.Request) (*http.Response, error) {
-	req.Header.Set(ringHeader, r.cfg.Cluster.Digest())
-	resp, err := r.cfg.Cluster.Do(ctx, member, req)
+	resp, err := r.do(ctx, member, req)
 	if err != nil {
 		r.places.forget(id)
 		r.cfg.Metrics.forwarded("unreachable")
 		if ctx.Err() == nil {
-			r.log.LogAttrs(ctx, slog.LevelWarn, "could not ask the node that has a stream",
-				slog.String("streamId", id), slog.String("member", member), slog.Any("error", err))
+			r.unasked(ctx, id, member, err)
 		}
 		if errors.Is(err, peer.ErrBroken) {
 			return nil, errNoAnswer
 		}
 		return nil, errNoHost
 	}
+	r.asked(ctx, member)
 	if resp.StatusCode != http.StatusMisdirectedRequest {
 		r.cfg.Metrics.forwarded("answered")
 		return resp, nil
@@ -242,6 +257,12 @@ func (r *Router) send(ctx context.Context, id, member string, req *http.Request)
 	}
 	r.places.learn(id, other)
 	return nil, &heldBy{member: other}
+}
+
+// do sends a request to a member, and says which ring this node has.
+func (r *Router) do(ctx context.Context, member string, req *http.Request) (*http.Response, error) {
+	req.Header.Set(ringHeader, r.cfg.Cluster.Digest())
+	return r.cfg.Cluster.Do(ctx, member, req)
 }
 
 // where asks who has a stream, beginning with a member.
@@ -277,7 +298,8 @@ func refusal(resp *http.Response) error {
 func (r *Router) passOn(c echo.Context, resp *http.Response) error {
 	defer func() { _ = resp.Body.Close() }()
 	h := c.Response().Header()
-	for _, name := range []string{echo.HeaderContentType, echo.HeaderContentLength, echo.HeaderRetryAfter, "Cache-Control", "X-Accel-Buffering"} {
+	for _, name := range []string{echo.HeaderContentType, echo.HeaderContentLength, echo.HeaderRetryAfter, "Cache-Control", "X-Accel-Buffering",
+		"X-Content-Type-Options", "X-Request-Id", retryHeader} {
 		if v := resp.Header.Values(name); len(v) > 0 {
 			h[name] = v
 		}
@@ -305,22 +327,6 @@ func (r *Router) passOn(c echo.Context, resp *http.Response) error {
 			panic(http.ErrAbortHandler)
 		}
 	}
-}
-
-// flyReplay asks the proxy at the edge to send the request to a member itself:
-// its node is named as the machine is that it runs on. See
-// https://fly.io/docs/networking/dynamic-request-routing/.
-func flyReplay(c echo.Context, member string) error {
-	node, _, _ := strings.Cut(member, "/")
-	c.Response().Header().Set("Fly-Replay", "instance="+node)
-	return c.NoContent(http.StatusConflict)
-}
-
-// isReplayed reports whether the edge has sent the request here after another node
-// asked for that. It is not to be asked again.
-func isReplayed(c echo.Context) bool {
-	h := c.Request().Header
-	return h.Get("Fly-Replay-Src") != "" || h.Get("Fly-Replay-Failed") != ""
 }
 
 // nodeKey marks a request of another node.

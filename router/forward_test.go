@@ -14,59 +14,50 @@ import (
 	"rillkeep.dev/rillkeep/plane"
 	"rillkeep.dev/rillkeep/router/peer"
 	"rillkeep.dev/rillkeep/router/wire"
+	"rillkeep.dev/rillkeep/store"
 	"rillkeep.dev/rillkeep/store/storetest"
 )
 
 // two are this node, n/1, and n/2, which has all that this one has not.
 type two struct{}
 
-func (two) Self() string                          { return "n/1" }
-func (two) Owner(string) string                   { return "n/2" }
-func (two) Has(member string) bool                { return member == "n/1" || member == "n/2" }
-func (two) Digest() string                        { return "" }
-func (two) Describe(context.Context) wire.Cluster { return wire.Cluster{} }
+func (two) Self() string           { return "n/1" }
+func (two) Owner(string) string    { return "n/2" }
+func (two) Has(member string) bool { return member == "n/1" || member == "n/2" }
+func (two) Digest() string         { return "" }
+func (two) Describe() wire.Cluster { return wire.Cluster{} }
 func (two) Do(context.Context, string, *http.Request) (*http.Response, error) {
 	return nil, peer.ErrUnreachable
 }
 
 func oneOfTwo(t *testing.T, cfg Config) *Router {
 	t.Helper()
+	return memberOfCluster(t, cfg)
+}
+
+// oneOf is n/1 of a cluster.
+func oneOf(t *testing.T, cluster Cluster) *Router {
+	t.Helper()
+	return memberOfCluster(t, Config{Cluster: cluster})
+}
+
+func memberOfCluster(t *testing.T, cfg Config) *Router {
+	t.Helper()
 	rows := storetest.NewMemory()
-	actors, err := actor.New(actor.Config{Plane: plane.Config{Store: rows}, Node: "n/1", Authorize: Authorize})
+	actors, err := actor.New(actor.Config{Plane: plane.Config{Store: rows, Texts: store.Texts(rows)}, Node: "n/1", Authorize: Authorize})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = actors.Close(context.Background()) })
-	cfg.Actors, cfg.Store, cfg.Metrics, cfg.Cluster = actors, rows, NewMetrics(), two{}
+	cfg.Actors, cfg.Store, cfg.Metrics = actors, rows, NewMetrics()
+	if cfg.Cluster == nil {
+		cfg.Cluster = two{}
+	}
 	r, err := New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return r
-}
-
-func TestTheEdgeIsToldToReplayAllButPumps(t *testing.T) {
-	r := oneOfTwo(t, Config{FlyReplay: true})
-	for _, tt := range []struct {
-		route, header string
-		status        int
-		replay        string
-	}{
-		{"append", "", http.StatusConflict, "instance=n"},
-		{"append", "Fly-Replay-Src", http.StatusServiceUnavailable, ""},
-		{"pump", "", http.StatusServiceUnavailable, ""},
-	} {
-		w, req := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/v1/streams/m1/"+tt.route, strings.NewReader("text"))
-		req.Host = "localhost"
-		req.Header.Set("Content-Type", "text/plain")
-		if tt.header != "" {
-			req.Header.Set(tt.header, "instance=other")
-		}
-		r.ServeHTTP(w, req)
-		if got := w.Header().Get("Fly-Replay"); w.Code != tt.status || got != tt.replay {
-			t.Errorf("%s %s: %d %q", tt.route, tt.header, w.Code, got)
-		}
-	}
 }
 
 func TestAStreamThatLeavesWhileItIsAskedForIsToBeAskedForAgain(t *testing.T) {
@@ -103,5 +94,22 @@ func TestWhatIsSentToAnotherNodeDoesNotSayWhoAsked(t *testing.T) {
 	}
 	if len(out.Header) != 1 || out.Header.Get("Content-Type") != "text/plain" || out.ContentLength != 4 {
 		t.Errorf("%v, %d bytes", out.Header, out.ContentLength)
+	}
+}
+
+// Report 65, forged-internal-headers.
+func TestWhatNodesTellEachOtherByIsTakenOffAtTheEdge(t *testing.T) {
+	r := oneOfTwo(t, Config{})
+	for _, name := range []string{"Caller", "Hop", "Target", "Stamp", "Signature", "Host", "Ring", "Epoch", "Refused", "Anything"} {
+		for _, written := range []string{peer.Prefix + name, strings.ToUpper(peer.Prefix + name), strings.ReplaceAll(peer.Prefix+name, "-", "_")} {
+			req := httptest.NewRequest(http.MethodPost, "/v1/streams/m1/append", strings.NewReader(`{"text":"x"}`))
+			req.Host = "localhost"
+			req.Header[written] = []string{"n/2", "n/1"}
+			req.Header.Set("Connection", written)
+			r.ServeHTTP(httptest.NewRecorder(), req)
+			if v, left := req.Header[written]; left {
+				t.Errorf("%s is still there: %v", written, v)
+			}
+		}
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// group counts what a router runs: requests, readers' connections and samples.
+// group counts what a router runs: requests, readers' connections, samples and model calls.
 // Once it is shut it takes no more; who waits for it is told when nothing runs.
 type group struct {
 	mu      sync.Mutex // guards below

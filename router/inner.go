@@ -46,6 +46,8 @@ func (r *Router) Inner() http.Handler {
 	stream(http.MethodPost, "/fail", r.fail)
 	stream(http.MethodPost, "/cancel", r.cancel)
 	stream(http.MethodPost, "/adopt", r.adopt)
+	stream(http.MethodPost, "/generate", r.generate)
+	stream(http.MethodPost, "/completions", r.complete)
 	e.POST("/demo/streams/:id", r.demo, r.named, r.directed)
 	e.GET("/v1/node", r.describeNode)
 	return e
@@ -80,6 +82,19 @@ func (r *Router) directed(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
+// Tell tells the member that has a stream, by its row, that it is asked for: if it has
+// it not, it sees to the row. Who lost the stream to it does that.
+func (r *Router) Tell(ctx context.Context, id string) error {
+	row, err := r.rows.Get(ctx, id)
+	if err != nil {
+		return err
+	}
+	if member, ok := r.host(row.Row); ok {
+		_, err = r.where(ctx, id, member)
+	}
+	return err
+}
+
 // answerWhere answers 204 where the stream is here.
 func (r *Router) answerWhere(c echo.Context) error {
 	if _, err := r.live(c); err != nil {
@@ -108,6 +123,7 @@ func (r *Router) attached(c echo.Context) error {
 		c.Response().Header().Set(epochHeader, strconv.FormatInt(s.Epoch(), 10))
 	} else { // not here: whose row is it?
 		row, err := r.rows.Get(c.Request().Context(), streamID(c))
+		r.stray(row)
 		switch member, ok := r.host(row.Row); {
 		case err == nil && ok:
 			return &heldBy{member: member}
@@ -124,7 +140,7 @@ func (r *Router) AskToAdopt(ctx context.Context, member, id string) error {
 	if err != nil {
 		return fmt.Errorf("ask for adoption: %w", err)
 	}
-	resp, err := r.cfg.Cluster.Do(ctx, member, req)
+	resp, err := r.do(ctx, member, req)
 	if err != nil {
 		return fmt.Errorf("ask %s for adoption: %w", member, err)
 	}
@@ -151,20 +167,4 @@ func (r *Router) adopt(c echo.Context) error {
 	r.log.LogAttrs(ctx, slog.LevelInfo, "stream adopted",
 		slog.String("streamId", id), slog.Int64("epoch", s.Epoch()), slog.String("from", c.Get(nodeKey).(string)))
 	return c.JSON(http.StatusOK, opened(s, plane.ProducerEpoch{}))
-}
-
-// describeNode answers what the node's part of GET /v1/cluster is.
-func (r *Router) describeNode(c echo.Context) error {
-	live, lingering := r.cfg.Actors.Counts()
-	return c.JSON(http.StatusOK, wire.NodeCounts{Streams: live, Lingering: lingering})
-}
-
-// cluster answers who is in it.
-func (r *Router) cluster(c echo.Context) error {
-	if r.cfg.Cluster == nil {
-		return wire.Detail(wire.ErrUnsupported, "the node runs by itself; start it with a cluster secret for a cluster")
-	}
-	ctx, cancel := context.WithTimeout(c.Request().Context(), whereTime)
-	defer cancel()
-	return c.JSON(http.StatusOK, r.cfg.Cluster.Describe(ctx))
 }

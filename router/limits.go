@@ -16,6 +16,9 @@ type Limits struct {
 	BodyTime      time.Duration // to send a body, other than a pump's: 30 s
 	AnswerTime    time.Duration // to take an answer that ends, from the request on: 3 min
 	StoreTime     time.Duration // one store call that a request waits for: 10 s
+	GenerateBytes int64         // body of a generate or a chat completion: 1 MiB
+	Generations   int           // model calls running at once: 1,000
+	ResponseBytes int           // of a provider's response that wait for the client of a chat completion: 1 MiB
 	PumpLineBytes int           // line of a pump's body: 1 MiB
 	Readers       int           // readers at once: 50,000
 	Snapshots     int           // snapshots being answered at once, each a whole text: 16
@@ -32,6 +35,9 @@ func (l Limits) withDefaults() Limits {
 	l.BodyTime = cmp.Or(l.BodyTime, 30*time.Second)
 	l.AnswerTime = cmp.Or(l.AnswerTime, 3*time.Minute)
 	l.StoreTime = cmp.Or(l.StoreTime, 10*time.Second)
+	l.GenerateBytes = cmp.Or(l.GenerateBytes, 1<<20)
+	l.Generations = cmp.Or(l.Generations, 1_000)
+	l.ResponseBytes = cmp.Or(l.ResponseBytes, 1<<20)
 	l.PumpLineBytes = cmp.Or(l.PumpLineBytes, 1<<20)
 	l.Readers = cmp.Or(l.Readers, 50_000)
 	l.Snapshots = cmp.Or(l.Snapshots, 16)
@@ -61,6 +67,9 @@ func (l Limits) Validate(keys bool) error {
 		{"BodyTime", l.BodyTime >= 0},
 		{"AnswerTime", l.AnswerTime >= 0},
 		{"StoreTime", l.StoreTime >= 0},
+		{"GenerateBytes", l.GenerateBytes >= 0},
+		{"Generations", l.Generations >= 0},
+		{"ResponseBytes", l.ResponseBytes >= 0},
 		{"PumpLineBytes", l.PumpLineBytes >= 0},
 		{"Readers", l.Readers >= 0},
 		{"Snapshots", l.Snapshots >= 0},

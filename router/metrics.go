@@ -36,8 +36,10 @@ type Metrics struct {
 	wentBack    prometheus.Counter
 	lost        prometheus.Counter
 	replaced    prometheus.Counter
+	generations *prometheus.CounterVec
 	forwards    *prometheus.CounterVec
 	ringDiffs   prometheus.Counter
+	strangers   *prometheus.CounterVec
 }
 
 // NewMetrics returns a node's metrics, with those of the process.
@@ -64,8 +66,10 @@ func NewMetrics() *Metrics {
 		wentBack:    counter("store_went_back_total", "Times that the store had lost of a stream what it had confirmed."),
 		lost:        counter("texts_lost_total", "Streams that ended short: durable text was missing in the store."),
 		replaced:    counter("replaced_characters_total", "Characters that became U+FFFD at the producer's door."),
+		generations: labelled("generations_total", "Model calls that ended, by upstream and how their stream ended.", "upstream", "status"),
 		forwards:    labelled("forwarded_total", "Requests sent to the node that has their stream, by what became of them: answered, misdirected or unreachable.", "outcome"),
 		ringDiffs:   counter("ring_differs_total", "Requests of nodes whose ring was another than this node's."),
+		strangers:   labelled("peer_refused_total", "Requests to the listener for nodes that were let through to nothing, by reason.", "reason"),
 		latency: make.NewHistogram(prometheus.HistogramOpts{
 			Namespace: "rillkeep", Name: "checkpoint_seconds", Help: "Duration of checkpoints and seals, retries included.",
 			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 16),
@@ -83,6 +87,17 @@ func NewMetrics() *Metrics {
 	total("frames_sent_total", "Frames written to readers.", &m.framesSent)
 	total("bytes_sent_total", "Bytes of frames written to readers.", &m.bytesSent)
 	return m
+}
+
+// ObserveConnections adds how many connections clients have, and how many there was no
+// room for. It is called once.
+func (m *Metrics) ObserveConnections(open, turnedAway func() int64) {
+	make := promauto.With(m.registry)
+	make.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "rillkeep", Name: "connections", Help: "Connections of clients."},
+		func() float64 { return float64(open()) })
+	make.NewCounterFunc(prometheus.CounterOpts{
+		Namespace: "rillkeep", Name: "connections_refused_total", Help: "Connections that there was no room for.",
+	}, func() float64 { return float64(turnedAway()) })
 }
 
 // Observe adds what the actors hold, and what its text takes. It is called once.
@@ -191,7 +206,14 @@ func (m *Metrics) Checkpoint(c plane.Checkpoint) {
 
 func (m *Metrics) forwarded(outcome string) { m.forwards.WithLabelValues(outcome).Inc() }
 
+func (m *Metrics) generated(upstream, status string) {
+	m.generations.WithLabelValues(upstream, status).Inc()
+}
+
 func (m *Metrics) ringDiffers() { m.ringDiffs.Inc() }
+
+// PeerRefused is a peer.ServerConfig.Refused.
+func (m *Metrics) PeerRefused(reason string) { m.strangers.WithLabelValues(reason).Inc() }
 
 // Replaced is a plane.Hooks.Replaced.
 func (m *Metrics) Replaced(_ string, n int64) { m.replaced.Add(float64(n)) }

@@ -54,6 +54,8 @@ func newCluster(t *testing.T, limits Limits) *cluster {
 func (c *cluster) system(node string, relay *actor.Relay) *actor.System {
 	c.t.Helper()
 	y, err := actor.New(actor.Config{
+		ProducerTimeout: -1,
+
 		Node: node, Plane: plane.Config{Store: c.rows}, Relay: relay,
 		Authorize: func(context.Context, actor.Access) (bool, error) { return true, nil },
 	})

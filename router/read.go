@@ -48,7 +48,7 @@ func (r *Router) over(c echo.Context, at sse.Position) (bool, error) {
 		st := s.State()
 		return st.Status.Ended() && at.Epoch >= s.Epoch() && at.Offset >= st.Durable, nil
 	}
-	row, err := r.rows.Get(c.Request().Context(), streamID(c))
+	row, err := r.looks.at(c.Request().Context(), streamID(c), r.rows.Get)
 	if errors.Is(err, plane.ErrNotFound) {
 		return false, nil
 	}

@@ -4,6 +4,7 @@
 package router
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 	"rillkeep.dev/rillkeep/actor"
 	"rillkeep.dev/rillkeep/plane"
 	"rillkeep.dev/rillkeep/router/auth"
+	"rillkeep.dev/rillkeep/router/generate"
 	"rillkeep.dev/rillkeep/router/peer"
 	"rillkeep.dev/rillkeep/router/web"
 	"rillkeep.dev/rillkeep/store"
@@ -45,6 +47,9 @@ type Config struct {
 	// which such a proxy can't repeat, are sent on all the same.
 	FlyReplay bool
 
+	// Generate says what models can be called.
+	Generate generate.Config
+
 	Limits Limits
 	Logger *slog.Logger // nil discards
 }
@@ -57,10 +62,16 @@ type Router struct {
 	log    *slog.Logger
 	echo   *echo.Echo
 
-	serving group           // requests, readers, samples
+	generator   *generate.Client
+	generations generations
+
+	serving group           // requests, readers, samples, generations
 	crews   crews           // of readers at the tip
 	watches watches         // of readers that follow durable text
 	places  places          // where streams are, by their rows
+	outages outages         // of other nodes, as the log knows them
+	relayed repeats         // failures of the relay that the log was not told of
+	looks   looks           // at rows, of readers that come back
 	deaf    atomic.Bool     // changes made elsewhere are not heard
 	stop    context.Context // done when readers are to end
 	end     context.CancelFunc
@@ -80,6 +91,11 @@ func New(cfg Config) (*Router, error) {
 	r.rows = rows{cfg.Store, r.limits.StoreTime}
 	if r.log == nil {
 		r.log = slog.New(slog.DiscardHandler)
+	}
+	var err error
+	cfg.Generate.Logger = cmp.Or(cfg.Generate.Logger, r.log)
+	if r.generator, err = generate.New(cfg.Generate); err != nil {
+		return nil, err
 	}
 	r.stop, r.end = context.WithCancel(context.Background())
 	r.crews.serving, r.crews.metrics = &r.serving, cfg.Metrics
@@ -112,6 +128,8 @@ func (r *Router) routes() {
 	stream(http.MethodPost, "/close", r.owned(r.close), auth.Write)
 	stream(http.MethodPost, "/fail", r.owned(r.fail), auth.Write)
 	stream(http.MethodPost, "/cancel", r.cancel, auth.Cancel)
+	stream(http.MethodPost, "/generate", r.ownedUpTo(r.limits.GenerateBytes, r.generate), auth.Write)
+	e.POST("/v1/chat/completions", r.completions, r.chosen, r.allow(auth.Write))
 	e.POST("/demo/streams/:id", r.owned(r.demo), r.named, r.allow(auth.Write))
 
 	page := echo.WrapHandler(web.Handler())
@@ -128,7 +146,7 @@ func (r *Router) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 }
 
 // Wait returns when nothing runs: no request, no reader's connection (which may
-// not be the HTTP server's to end any more), no sample; or ctx is done.
+// not be the HTTP server's to end any more), no sample, no model call; or ctx is done.
 func (r *Router) Wait(ctx context.Context) error { return r.serving.wait(ctx) }
 
 // Close refuses requests from now on, ends the readers, and waits. What else
@@ -136,7 +154,9 @@ func (r *Router) Wait(ctx context.Context) error { return r.serving.wait(ctx) }
 func (r *Router) Close(ctx context.Context) error {
 	r.serving.shut()
 	r.end()
-	return r.Wait(ctx)
+	err := r.Wait(ctx)
+	r.generator.Close()
+	return err
 }
 
 // Authorize is what an actor.System asks before a reader joins: the principal

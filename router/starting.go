@@ -10,12 +10,23 @@ import (
 // Starting answers for a node that has not reached its store yet: it lives, is
 // not ready, and can serve nothing else now.
 func Starting(w http.ResponseWriter, req *http.Request) {
-	status, body := http.StatusServiceUnavailable, any(wire.ErrorBody{Error: wire.FromError(wire.ErrUnavailable)})
+	notReady(w, req, wire.ErrUnavailable, "store is not reachable")
+}
+
+// Crowded answers for a node that has no room for the client's connection, and ends
+// that.
+func Crowded(w http.ResponseWriter, req *http.Request) {
+	w.Header().Set("Connection", "close")
+	notReady(w, req, wire.Detail(wire.ErrUnavailable, "the node has no room for another connection; try again, or another node"), "too many connections")
+}
+
+func notReady(w http.ResponseWriter, req *http.Request, why error, reason string) {
+	status, body := http.StatusServiceUnavailable, any(wire.ErrorBody{Error: wire.FromError(why)})
 	switch req.URL.Path {
 	case "/healthz":
 		status, body = http.StatusOK, map[string]string{"status": "ok"}
 	case "/readyz":
-		body = map[string]string{"status": "not ready", "reason": "store is not reachable"}
+		body = map[string]string{"status": "not ready", "reason": reason}
 	}
 	if status != http.StatusOK {
 		w.Header().Set("Retry-After", retryAfter)

@@ -74,12 +74,14 @@ func (r *Router) hasEnded(id string) bool {
 	return st.Status.Ended() && st.Durable == st.Seq && st.Seq > 0
 }
 
+// opened answers who is the stream's producer as as, or nobody.
 func opened(s *plane.Stream, as plane.ProducerEpoch) wire.Opened {
 	st := s.State()
-	return wire.Opened{
-		StreamID: s.ID(), Seq: st.Received, DurableSeq: st.Durable, Epoch: s.Epoch(), Status: st.Status,
-		ProducerEpoch: as.String(),
+	o := wire.Opened{StreamID: s.ID(), Seq: st.Received, DurableSeq: st.Durable, Epoch: s.Epoch(), Status: st.Status}
+	if as != (plane.ProducerEpoch{}) {
+		o.ProducerEpoch = as.String()
 	}
+	return o
 }
 
 // resume answers an open of a stream that is there: where its producer goes on, in
@@ -100,7 +102,7 @@ func (r *Router) resume(ctx context.Context, claim plane.Claim) (wire.Opened, er
 	}
 	s, err := r.takeUp(ctx, row)
 	switch {
-	case errors.Is(err, errGone), errors.Is(err, errLeft):
+	case errors.Is(err, errGone), errors.Is(err, errLeft), errors.Is(err, plane.ErrHeld) && r.cfg.Cluster == nil:
 		return r.takeOver(ctx, claim)
 	case err != nil:
 		return wire.Opened{}, err
@@ -173,7 +175,15 @@ func (r *Router) takeUp(ctx context.Context, row store.Stream) (*plane.Stream, e
 	if s, ok := r.cfg.Actors.Await(ctx, row.ID); ok {
 		return s, nil
 	}
+	r.stray(row)
 	return nil, r.held(row.Row)
+}
+
+// stray sees to a row that is this node's by its token, though its stream is not here.
+func (r *Router) stray(row store.Stream) {
+	if r.cfg.Cluster != nil && row.Status == plane.StatusStreaming && plane.NodeOf(row.Token) == r.cfg.Cluster.Self() {
+		r.cfg.Actors.Stray(row.ID)
+	}
 }
 
 // live returns the stream that is live or lingering here, or why there is none.
@@ -330,8 +340,11 @@ func describe(row store.Stream) wire.Stream {
 
 // decode reads a small optional JSON body. A member that the call does not know is
 // refused: one that was misspelt would be taken for its default.
-func (r *Router) decode(c echo.Context, into any) error {
-	body, err := r.body(c, maxBody)
+func (r *Router) decode(c echo.Context, into any) error { return r.decodeUpTo(c, maxBody, into) }
+
+// decodeUpTo is decode of a body of at most limit bytes.
+func (r *Router) decodeUpTo(c echo.Context, limit int64, into any) error {
+	body, err := r.body(c, limit)
 	if err != nil || len(body) == 0 {
 		return err
 	}

@@ -37,10 +37,12 @@ type Named interface {
 // A lease says that a node runs; all times are by the database's clock. Methods
 // are safe for concurrent use and end when their context does.
 type Shared interface {
-	// Renew makes the node's lease last ttl from now on. No checkpoint can keep a
-	// connection from it. It fails with ErrNameInUse where another has the name
-	// that was taken.
-	Renew(ctx context.Context, node Node, ttl time.Duration) error
+	// Renew makes the node's lease last ttl from now on, and answers since when it has
+	// had no gap. Another time than before says that it had one, in which others may
+	// have taken the node for gone: the node need not have noticed, since its clock
+	// stands still while its machine is suspended. No checkpoint can keep a connection
+	// from it. It fails with ErrNameInUse where another has the name that was taken.
+	Renew(ctx context.Context, node Node, ttl time.Duration) (since time.Time, err error)
 
 	// Release gives up the node's lease; that there is none is no error.
 	Release(ctx context.Context, node Node) error

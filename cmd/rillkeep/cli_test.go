@@ -122,6 +122,11 @@ func TestHelpExplainsEveryCommandWithExamples(t *testing.T) {
 				t.Errorf("%s --help does not show %q:\n%s", name, want, got.out)
 			}
 		}
+		for _, odd := range []string{`""`, "…,...", "……"} {
+			if strings.Contains(got.out, odd) {
+				t.Errorf("%s --help shows %q:\n%s", name, odd, got.out)
+			}
+		}
 	}
 }
 
@@ -140,7 +145,8 @@ func TestUsageErrorsSayWhatToDo(t *testing.T) {
 		{"tail m1 --from=-3", []string{"--from is an offset, 0 or more"}},
 		{"tail m1 --from x", []string{"--from"}},
 		{"tail m1 --plane sea", []string{"--plane must be one of"}},
-		{"ls --status odd", []string{"--status must be one of", `"interrupted"`}},
+		{"ls --status odd", []string{`--status must be one of "pending",`, `"interrupted"`}},
+		{"serve --forwarding odd", []string{`--forwarding must be one of "proxy","fly-replay" but got "odd"`}},
 		{"token", []string{"missing flags: --keys=FILE", "see rillkeep token --help"}},
 		{"token --keys k --ops own", []string{"--ops must be one of"}},
 		{"serve --log-level loud", []string{"--log-level"}},

@@ -6,6 +6,7 @@ import (
 	"syscall"
 	"testing"
 
+	"rillkeep.dev/rillkeep/cmd/internal/proctest"
 	"rillkeep.dev/rillkeep/router/wire"
 )
 
@@ -41,11 +42,11 @@ func TestDevIsForThisMachineAlone(t *testing.T) {
 }
 
 // supervise starts a node as rillkeep dev does.
-func supervise(t *testing.T, args ...string) (p *process, url string) {
+func supervise(t *testing.T, args ...string) (p *proctest.Process, url string) {
 	t.Helper()
 	p = launch(t, append([]string{"serve", "--supervised", "--listen", "127.0.0.1:0"}, args...)...)
-	p.printed(t, "}\n")
-	return p, decoded[struct{ URL string }](t, p.out.String()).URL
+	p.Printed(t, "}\n")
+	return p, decoded[struct{ URL string }](t, p.Out.String()).URL
 }
 
 func TestASupervisedNodeDrainsWhenItsInputEnds(t *testing.T) {
@@ -54,11 +55,11 @@ func TestASupervisedNodeDrainsWhenItsInputEnds(t *testing.T) {
 	p, url := supervise(t, "--data", data)
 	post(t, url+"/v1/streams/m1", ``)
 	post(t, url+"/v1/streams/m1/append", `{"text":"text"}`)
-	if err := p.in.Close(); err != nil {
+	if err := p.In.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if code := p.ended(t); code != 0 || strings.Count(p.out.String(), "\n") != 1 {
-		t.Errorf("exit %d, printed %q", code, p.out)
+	if code := p.Ended(t); code != 0 || strings.Count(p.Out.String(), "\n") != 1 {
+		t.Errorf("exit %d, printed %q", code, p.Out)
 	}
 	_, url = serve(t, "--data", data)
 	if snap := decoded[wire.Snapshot](t, at(t, url, nil, "show", "--json", "m1").out); snap.Text != "text" || snap.Status != "interrupted" {
@@ -69,12 +70,12 @@ func TestASupervisedNodeDrainsWhenItsInputEnds(t *testing.T) {
 func TestADrainDoesNotOutliveItsSupervisor(t *testing.T) {
 	t.Parallel()
 	p := stuckBy(t, supervise, "--drain", "10m")
-	p.signal(t, syscall.SIGTERM)
-	p.said(t, `"draining"`)
-	if err := p.in.Close(); err != nil {
+	p.Signal(t, syscall.SIGTERM)
+	p.Said(t, `"draining"`)
+	if err := p.In.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if code := p.ended(t); code != exitSignal {
+	if code := p.Ended(t); code != exitSignal {
 		t.Errorf("exit %d", code)
 	}
 }

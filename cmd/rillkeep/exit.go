@@ -74,7 +74,10 @@ func plain(err error) string {
 
 // hint says what may help.
 func hint(err error) string {
+	left, ok := errors.AsType[*leftError](err)
 	switch {
+	case ok:
+		return fmt.Sprintf("\nWhat is kept of it then is printed by rillkeep show %s; push the whole again with another id.", word(left.id))
 	case errors.Is(err, client.ErrUnreached) && errors.Is(err, syscall.ECONNREFUSED):
 		return "\nStart a node with rillkeep serve, or name another with --server."
 	case errors.Is(err, syscall.EADDRINUSE):

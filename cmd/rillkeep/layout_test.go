@@ -39,7 +39,7 @@ var standard = map[string][]string{
 	"net":          {"router", "ring", "cmd", "store/postgres/pgtest"},
 	"net/http":     {"router", "cmd/fanout", "cmd/relay", "cmd/internal/load", "cmd/rillkeep/internal/dev"}, // bare servers, load on servers, and a front
 	"database/sql": {"store/sqlite", "store/internal/rows"},
-	"os":           {"router", "ring/ringtest", "store", "sim", "cmd"}, // ringtest for the error of a deadline
+	"os":           {"router", "ring/ringtest", "actor", "store", "sim", "cmd"}, // ringtest and actor for the error of a deadline
 }
 
 // within reports whether a package lies in one of the folders.

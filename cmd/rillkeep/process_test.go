@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"os"
@@ -11,48 +10,13 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
-	"time"
 
+	"rillkeep.dev/rillkeep/cmd/internal/proctest"
 	"rillkeep.dev/rillkeep/plane"
 	"rillkeep.dev/rillkeep/router/node"
 )
-
-// process is the program, running by itself.
-type process struct {
-	cmd      *exec.Cmd
-	in       io.WriteCloser
-	out, err *output
-	done     chan struct{} // closed when it has ended
-}
-
-// output is what a process printed so far.
-type output struct {
-	mu    sync.Mutex // guards below
-	text  bytes.Buffer
-	grown chan struct{} // closed when there is more
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	close(o.grown)
-	o.grown = make(chan struct{})
-	return o.text.Write(p)
-}
-
-func (o *output) now() (text string, grown <-chan struct{}) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.String(), o.grown
-}
-
-func (o *output) String() string {
-	text, _ := o.now()
-	return text
-}
 
 // binDir returns a folder to put into PATH: rillkeep in it is this program.
 func binDir(t *testing.T) string {
@@ -71,15 +35,14 @@ func binDir(t *testing.T) string {
 	return dir
 }
 
-// environment is that of a user who has set up nothing.
+// environment is that of a user who has set up nothing but where the program is.
 func environment(bin string, more ...string) []string {
-	env := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "RILLKEEP_") })
-	return append(append(env, "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH")), more...)
+	return proctest.Environment(append([]string{"PATH=" + bin + string(os.PathListSeparator) + os.Getenv("PATH")}, more...)...)
 }
 
 // launch starts the program with the arguments, after settings of the form
 // NAME=value.
-func launch(t *testing.T, args ...string) *process {
+func launch(t *testing.T, args ...string) *proctest.Process {
 	t.Helper()
 	bin := binDir(t)
 	settings := 0
@@ -90,103 +53,30 @@ func launch(t *testing.T, args ...string) *process {
 }
 
 // shell runs a line as a user types it.
-func shell(t *testing.T, line string) *process {
+func shell(t *testing.T, line string) *proctest.Process {
 	t.Helper()
 	return begin(t, exec.Command("/bin/sh", "-c", line), environment(binDir(t)))
 }
 
-func begin(t *testing.T, cmd *exec.Cmd, env []string) *process {
+func begin(t *testing.T, cmd *exec.Cmd, env []string) *proctest.Process {
 	t.Helper()
-	p := &process{
-		cmd: cmd, done: make(chan struct{}),
-		out: &output{grown: make(chan struct{})}, err: &output{grown: make(chan struct{})},
-	}
-	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = env, t.TempDir(), p.out, p.err
-	var err error
-	if p.in, err = cmd.StdinPipe(); err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	go func() {
-		defer close(p.done)
-		_ = cmd.Wait() // the exit code tells
-	}()
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		<-p.done
-		if t.Failed() {
-			t.Logf("%s\nprinted %.4000s\nand said %.8000s", strings.Join(cmd.Args, " "), p.out, p.err)
-		}
-	})
-	return p
-}
-
-// printed waits until the output holds text.
-func (p *process) printed(t *testing.T, text string) {
-	t.Helper()
-	p.wait(t, p.out, text)
-}
-
-// said waits until what is beside the output holds text.
-func (p *process) said(t *testing.T, text string) {
-	t.Helper()
-	p.wait(t, p.err, text)
-}
-
-func (p *process) wait(t *testing.T, o *output, text string) {
-	t.Helper()
-	limit := time.After(patience)
-	for {
-		got, grown := o.now()
-		if strings.Contains(got, text) {
-			return
-		}
-		select {
-		case <-grown:
-		case <-p.done:
-			if !strings.Contains(o.String(), text) {
-				t.Fatalf("ended with exit code %d and without %q", p.cmd.ProcessState.ExitCode(), text)
-			}
-			return
-		case <-limit:
-			t.Fatalf("no word of %q", text)
-		}
-	}
-}
-
-// ended waits for the end and returns the exit code.
-func (p *process) ended(t *testing.T) int {
-	t.Helper()
-	select {
-	case <-p.done:
-	case <-time.After(patience):
-		t.Fatal("does not end")
-	}
-	return p.cmd.ProcessState.ExitCode()
-}
-
-func (p *process) signal(t *testing.T, s os.Signal) {
-	t.Helper()
-	if err := p.cmd.Process.Signal(s); err != nil {
-		t.Fatal(err)
-	}
+	cmd.Env = env
+	return proctest.Start(t, cmd)
 }
 
 var address = regexp.MustCompile(`Rillkeep serves on (http://\S+)\n`)
 
 // serve starts a node, on a free port unless the arguments say otherwise, and
 // returns its URL.
-func serve(t *testing.T, args ...string) (*process, string) {
+func serve(t *testing.T, args ...string) (*proctest.Process, string) {
 	t.Helper()
 	if !slices.Contains(args, "--listen") {
 		args = append(args, "--listen", "127.0.0.1:0")
 	}
 	settings := slices.IndexFunc(args, func(a string) bool { return !strings.HasPrefix(a, "RILLKEEP_") })
 	p := launch(t, slices.Insert(args, settings, "serve")...)
-	p.printed(t, "in a browser.")
-	return p, address.FindStringSubmatch(p.out.String())[1]
+	p.Printed(t, "in a browser.")
+	return p, address.FindStringSubmatch(p.Out.String())[1]
 }
 
 // at runs a command for streams at a server, in this process.
@@ -205,18 +95,18 @@ func TestPushThatIsInterruptedAsAProcessSealsWhatItRead(t *testing.T) {
 	for _, s := range signals {
 		id := s.String()
 		push := launch(t, "RILLKEEP_SERVER="+url, "push", id)
-		if _, err := io.WriteString(push.in, "read"); err != nil {
+		if _, err := io.WriteString(push.In, "read"); err != nil {
 			t.Fatal(err)
 		}
 		waitText(t, url, id, "read")
 		tail := launch(t, "RILLKEEP_SERVER="+url, "tail", id)
-		tail.printed(t, "read")
-		push.signal(t, s)
-		if code := push.ended(t); code != exitInterrupted || push.err.String() != "rillkeep: the stream was interrupted\n" {
-			t.Errorf("push after %s: exit %d, said %q", s, code, push.err)
+		tail.Printed(t, "read")
+		push.Signal(t, s)
+		if code := push.Ended(t); code != exitInterrupted || push.Err.String() != "rillkeep: the stream was interrupted\n" {
+			t.Errorf("push after %s: exit %d, said %q", s, code, push.Err)
 		}
-		if code := tail.ended(t); code != exitInterrupted || tail.out.String() != "read" {
-			t.Errorf("its reader: exit %d, %q", code, tail.out)
+		if code := tail.Ended(t); code != exitInterrupted || tail.Out.String() != "read" {
+			t.Errorf("its reader: exit %d, %q", code, tail.Out)
 		}
 	}
 }
@@ -229,14 +119,14 @@ func TestPushIsDoneWithTheResponseThoughItsInputGoesOn(t *testing.T) {
 	for format, file := range map[string]string{"openai": "done.sse", "anthropic": "anthropic-text.sse"} {
 		text := map[string]string{"openai": "Quick answer", "anthropic": "Hello!"}[format]
 		push := launch(t, "RILLKEEP_SERVER="+s.URL(), "push", "--json", "--format", format, format)
-		if _, err := io.WriteString(push.in, sample(t, file)); err != nil {
+		if _, err := io.WriteString(push.In, sample(t, file)); err != nil {
 			t.Fatal(err)
 		}
-		if code := push.ended(t); code != 0 {
+		if code := push.Ended(t); code != 0 {
 			t.Errorf("%s: exit %d", format, code)
 		}
-		if want := fmt.Sprintf(`{"status":"complete","seq":%d,"durableSeq":%[1]d}`+"\n", len(text)); push.out.String() != want {
-			t.Errorf("%s: printed %s, want %s", format, push.out, want)
+		if want := fmt.Sprintf(`{"status":"complete","seq":%d,"durableSeq":%[1]d}`+"\n", len(text)); push.Out.String() != want {
+			t.Errorf("%s: printed %s, want %s", format, push.Out, want)
 		}
 		if snap := s.snapshot(t, format); snap.Status != plane.StatusComplete || snap.Text != text || snap.DurableSeq != snap.Seq {
 			t.Errorf("%s: the row has %+v", format, snap)
@@ -251,9 +141,9 @@ func TestTailThatIsInterruptedAsAProcessIsQuiet(t *testing.T) {
 	post(t, url+"/v1/streams/m1", ``)
 	post(t, url+"/v1/streams/m1/append", `{"text":"some text"}`)
 	tail := launch(t, "tail", "m1", "--server", url)
-	tail.printed(t, "some text")
-	tail.signal(t, os.Interrupt)
-	if code := tail.ended(t); code != exitSignal || tail.err.String() != "" || tail.out.String() != "some text" {
-		t.Errorf("exit %d, printed %q, said %q", code, tail.out, tail.err)
+	tail.Printed(t, "some text")
+	tail.Signal(t, os.Interrupt)
+	if code := tail.Ended(t); code != exitSignal || tail.Err.String() != "" || tail.Out.String() != "some text" {
+		t.Errorf("exit %d, printed %q, said %q", code, tail.Out, tail.Err)
 	}
 }

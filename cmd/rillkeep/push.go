@@ -18,7 +18,7 @@ import (
 type pushCmd struct {
 	remote
 	ID       string        `arg:"" help:"The stream's id."`
-	Format   string        `help:"What the input is: openai, anthropic, ndjson or text." enum:"openai,anthropic,ndjson,text" default:"text"`
+	Format   string        `help:"What the input is: openai, openai-responses, anthropic, ndjson or text." enum:"openai,openai-responses,anthropic,ndjson,text" default:"text"`
 	Producer string        `help:"Who produces, kept with the stream." placeholder:"NAME"`
 	Meta     string        `help:"JSON to keep with the stream." placeholder:"JSON"`
 	Patience time.Duration `help:"How long to try, once the node is lost, until one takes the stream again." default:"1m" placeholder:"TIME"`
@@ -32,10 +32,11 @@ interrupted if it breaks off or the command is stopped by a signal. The exit cod
 that of the stream's end: 0 complete, 3 cancelled, 4 error, 5 interrupted; 1 if no node
 could be reached any more before it was known. A node that is lost, and comes back or
 is replaced by another that the server's address leads to, loses nothing. Formats:
-  openai      chat completions with "stream": true
-  anthropic   messages with "stream": true
-  ndjson      lines {"text":"…"} or "…"
-  text        any UTF-8
+  openai             chat completions with "stream": true
+  openai-responses   responses with "stream": true
+  anthropic          messages with "stream": true
+  ndjson             lines {"text":"…"} or "…"
+  text               any UTF-8
 
 Examples:
   curl -N https://…/v1/chat/completions -d '{"stream":true,…}' | rillkeep push --format openai m1
@@ -71,7 +72,7 @@ func (p pushCmd) Run(ctx context.Context, con *console) error {
 	told := ctx
 	ctx, cancel := outlive(ctx, lastCall)
 	defer cancel()
-	node := away{con: con}
+	node := absence{con: con}
 	out, err := c.Produce(ctx, p.ID, client.Producing{
 		Producer: p.Producer, Meta: json.RawMessage(p.Meta), Patience: p.Patience, Progress: node.back, Lost: node.lost,
 	})
@@ -92,6 +93,9 @@ func (p pushCmd) Run(ctx context.Context, con *console) error {
 		pumped = &client.SourceError{Err: errStopped}
 	}
 	sealed, err := p.seal(ctx, out, pumped)
+	if isAway(err) {
+		sealed, err = p.left(context.WithoutCancel(ctx), c, out.Acked(), err)
+	}
 	if err != nil {
 		return err
 	}
@@ -131,33 +135,62 @@ func (p pushCmd) seal(ctx context.Context, out *client.Producer, pumped error) (
 	default:
 		sealed, err = out.Fail(ctx, source.Error())
 	}
-	if err == nil {
-		return sealed, nil
-	}
-	ack := out.Acked()
-	return sealed, fmt.Errorf("%s is not sealed: %s; %d units of it were known to be durable, and unless somebody resumes it, it ends interrupted",
-		p.ID, plain(err), ack.DurableSeq)
+	return sealed, err
 }
 
-// away says when the node is lost, and when one is found again. Its methods are called
+// absence says when the node is lost, and when one is found again. Its methods are called
 // one after the other.
-type away struct {
+type absence struct {
 	con  *console
 	said bool
 }
 
-func (a *away) lost(why error) {
+func (a *absence) lost(why error) {
 	if !a.said {
 		a.said = true
 		a.con.say("the node is away: %s; trying again", plain(why))
 	}
 }
 
-func (a *away) back(wire.Ack) {
+func (a *absence) back(wire.Ack) {
 	if a.said {
 		a.said = false
 		a.con.say("the stream goes on")
 	}
+}
+
+// isAway reports whether nobody can be told how a stream is to end.
+func isAway(err error) bool {
+	return errors.Is(err, client.ErrUnreached) || errors.Is(err, wire.ErrUnavailable)
+}
+
+// leftTime is how long a push asks what became of a stream whose node went away.
+const leftTime = 10 * time.Second
+
+// left says what is safe of a stream whose node went away, and how to go on; or how
+// it has ended, if another node knows that already.
+func (p pushCmd) left(ctx context.Context, c *client.Client, ack wire.Ack, lost error) (wire.Sealed, error) {
+	ctx, cancel := context.WithTimeout(ctx, leftTime)
+	defer cancel()
+	durable := ack.DurableSeq
+	if snap, err := c.Snapshot(ctx, p.ID); err == nil {
+		if snap.Status.Ended() {
+			return wire.Sealed{Status: snap.Status, Seq: snap.Seq, DurableSeq: snap.DurableSeq}, nil
+		}
+		durable = max(durable, snap.DurableSeq)
+	}
+	return wire.Sealed{}, &leftError{id: p.ID, why: plain(lost), durable: durable}
+}
+
+// leftError says that a stream was left in the middle, as its node went away.
+type leftError struct {
+	id, why string
+	durable int64 // units
+}
+
+func (e *leftError) Error() string {
+	return fmt.Sprintf("the node of stream %s went away in mid-stream: %s; %d units are known to be durable, and the stream will end interrupted",
+		word(e.id), e.why, e.durable)
 }
 
 // detach returns in as something that can be broken off in the middle of a read:

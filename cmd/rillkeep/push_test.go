@@ -211,17 +211,17 @@ func TestPushWhoseConnectionIsLostGoesOn(t *testing.T) {
 	s := openServer(t, node.Config{})
 	way := openWay(t, strings.TrimPrefix(s.URL(), "http://"))
 	push := launch(t, "push", "m1", "--server", "http://"+way.addr())
-	if _, err := io.WriteString(push.in, "text"); err != nil {
+	if _, err := io.WriteString(push.In, "text"); err != nil {
 		t.Fatal(err)
 	}
 	s.waitText(t, "m1", "text")
 	way.cut()
-	if _, err := io.WriteString(push.in, ", and more"); err != nil {
+	if _, err := io.WriteString(push.In, ", and more"); err != nil {
 		t.Fatal(err)
 	}
-	_ = push.in.Close()
-	code := push.ended(t)
-	if said := push.err.String(); code != 0 || !strings.HasPrefix(said, "rillkeep: the node is away: ") {
+	_ = push.In.Close()
+	code := push.Ended(t)
+	if said := push.Err.String(); code != 0 || !strings.HasPrefix(said, "rillkeep: the node is away: ") {
 		t.Errorf("exit %d, said %q", code, said)
 	}
 	if snap := s.snapshot(t, "m1"); snap.Status != plane.StatusComplete || snap.Text != "text, and more" {
@@ -238,19 +238,20 @@ func TestPushSaysWhatItKnowsWhenItsNodeGoesAway(t *testing.T) {
 	}{
 		"stopped": {syscall.SIGTERM, exitInterrupted, regexp.MustCompile(`^rillkeep: the stream was interrupted\n$`)},
 		"killed": {os.Kill, exitFailure, regexp.MustCompile(
-			`^rillkeep: the node is away: .+; trying again\nrillkeep: m1 is not sealed: .+; [04] units of it were known to be durable, and unless somebody resumes it, it ends interrupted\n$`)},
+			`^rillkeep: the node is away: .+; trying again\nrillkeep: the node of stream m1 went away in mid-stream: .+; [04] units are known to be durable, and the stream will end interrupted\n` +
+				`What is kept of it then is printed by rillkeep show m1; push the whole again with another id\.\n$`)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p, url := serve(t)
 			push := launch(t, "push", "m1", "--server", url, "--patience", "1s")
-			if _, err := io.WriteString(push.in, "text"); err != nil {
+			if _, err := io.WriteString(push.In, "text"); err != nil {
 				t.Fatal(err)
 			}
 			waitText(t, url, "m1", "text")
 			at(t, url, nil, "flush", "m1").want(t, 0, "durable through 4\n", "")
-			p.signal(t, tt.signal)
-			if code, said := push.ended(t), push.err.String(); code != tt.code || !tt.want.MatchString(said) {
+			p.Signal(t, tt.signal)
+			if code, said := push.Ended(t), push.Err.String(); code != tt.code || !tt.want.MatchString(said) {
 				t.Errorf("exit %d, said %q", code, said)
 			}
 		})

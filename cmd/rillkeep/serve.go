@@ -5,12 +5,15 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"os"
+	"strings"
 	"time"
 
 	"github.com/lmittmann/tint"
 
 	"rillkeep.dev/rillkeep/cmd/rillkeep/internal/dev"
 	"rillkeep.dev/rillkeep/router/auth"
+	"rillkeep.dev/rillkeep/router/generate"
 	"rillkeep.dev/rillkeep/router/node"
 )
 
@@ -19,8 +22,10 @@ type serveCmd struct {
 	Data     string `help:"Folder of the embedded SQLite store, by default data; nodes of one machine may share it." env:"RILLKEEP_DATA" placeholder:"DIR"`
 	Database string `help:"postgres:// URL of the store, instead of the embedded one." env:"RILLKEEP_DATABASE" placeholder:"URL"`
 	Direct   string `help:"postgres:// URL of the same database past a pooler such as PgBouncer, if --database leads to one." name:"direct-database" env:"RILLKEEP_DIRECT_DATABASE" placeholder:"URL"`
-	Name     string `help:"The node's name among those of one database or folder, the same over restarts. If not given it is host name and address; of a folder one node may have none." env:"RILLKEEP_NAME" placeholder:"NAME"`
+	Name     string `help:"The node's name among those of one database or folder, the same over restarts. If not given it is host name and address; of a folder one node may have none, and is called embedded." env:"RILLKEEP_NAME" placeholder:"NAME"`
 	tableFlags
+	ProducerTimeout time.Duration `help:"Seal a stream as interrupted whose producer is not connected, and was not heard of for this long; below 0 never." env:"RILLKEEP_PRODUCER_TIMEOUT" default:"1m" placeholder:"DURATION"`
+
 	Retention time.Duration `help:"Delete streams from the database this long after their end, such as 720h; by default they stay." env:"RILLKEEP_RETENTION" placeholder:"DURATION"`
 	Keys      string        `help:"File of the keys that verify tokens. Without it everything is allowed, on loopback only." env:"RILLKEEP_KEYS" placeholder:"FILE"`
 	Audience  string        `help:"Audience that tokens must be made for, by default rillkeep." env:"RILLKEEP_AUDIENCE" placeholder:"NAME"`
@@ -29,6 +34,7 @@ type serveCmd struct {
 	LogLevel  slog.Level    `help:"debug, info (the default), warn or error." env:"RILLKEEP_LOG_LEVEL" default:"info" placeholder:"LEVEL"`
 	LogJSON   bool          `help:"Log JSON also to a terminal." name:"log-json" env:"RILLKEEP_LOG_JSON"`
 	clusterFlags
+	Upstream []string `help:"A model that can be called: name=format:baseURL, format openai, openai-responses or anthropic; or openai or anthropic alone. More than one may be given." env:"RILLKEEP_UPSTREAMS" placeholder:"NAME=FORMAT:URL"`
 
 	// How rillkeep dev starts its nodes.
 	Supervised bool `help:"Print the address as a line of JSON, and stop when standard input ends." hidden:""`
@@ -41,11 +47,16 @@ func (serveCmd) Help() string {
 number with KiB, MiB, GiB or TiB: 512MiB. A setting that would have no effect beside
 the others is refused.
 
+The key of an upstream is taken from RILLKEEP_UPSTREAM_<NAME>_KEY, in capitals and with _ for
+hyphens; openai and anthropic alone also take OPENAI_API_KEY and ANTHROPIC_API_KEY.
+
 Examples:
   rillkeep serve
   rillkeep serve --listen 127.0.0.1:9090 --data /var/lib/rillkeep
   RILLKEEP_DATABASE=postgres://user:password@127.0.0.1:5432/app rillkeep serve --retention 720h
   rillkeep serve --listen 0.0.0.0:8080 --keys keys.txt
+  OPENAI_API_KEY=… rillkeep serve --upstream openai
+  RILLKEEP_UPSTREAM_GPU_KEY=… rillkeep serve --upstream gpu=openai:http://10.0.0.7:8000/v1
   RILLKEEP_CLUSTER_SECRET=… rillkeep serve --listen 0.0.0.0:8080 --keys keys.txt --database postgres://… --name n1
   rillkeep serve --database postgres://… --table message --chunks message_chunk \
     --columns body=content,host=stream_host,cancel=stop_requested`
@@ -68,7 +79,7 @@ func (s serveCmd) Run(ctx context.Context, con *console) error {
 	}
 	cfg := node.Config{
 		Listen: s.Listen, Data: s.Data, Database: s.Database, DirectDatabase: s.Direct, Name: s.Name,
-		Retention: s.Retention, Audience: s.Audience, MaxText: int64(s.MaxText), Logger: log,
+		Retention: s.Retention, ProducerTimeout: s.ProducerTimeout, Audience: s.Audience, MaxText: int64(s.MaxText), Logger: log,
 	}
 	var err error
 	if cfg.Tables, err = s.tables(); err != nil {
@@ -76,6 +87,13 @@ func (s serveCmd) Run(ctx context.Context, con *console) error {
 	}
 	if cfg.Cluster, err = s.cluster(); err != nil {
 		return err
+	}
+	for _, given := range s.Upstream {
+		u, err := generate.ParseUpstream(strings.TrimSpace(given), os.Getenv)
+		if err != nil {
+			return err
+		}
+		cfg.Generate.Upstreams = append(cfg.Generate.Upstreams, u)
 	}
 	if s.Keys != "" {
 		keys, err := auth.LoadKeys(s.Keys)

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"rillkeep.dev/rillkeep/cmd/internal/proctest"
 	"rillkeep.dev/rillkeep/plane"
 	"rillkeep.dev/rillkeep/router/node"
 	"rillkeep.dev/rillkeep/router/wire"
@@ -23,21 +24,21 @@ func TestServePrintsItsAddressAndCommandsThatWork(t *testing.T) {
 	t.Parallel()
 	p, url := serve(t)
 	var lines []string
-	for line := range strings.Lines(p.out.String()) {
+	for line := range strings.Lines(p.Out.String()) {
 		if rest, ok := strings.CutPrefix(line, "  "); ok {
 			lines = append(lines, strings.TrimSpace(rest))
 		}
 	}
-	if len(lines) != 3 || !strings.Contains(p.out.String(), "or open "+url+"/ in a browser.") {
-		t.Fatalf("printed %q", p.out)
+	if len(lines) != 3 || !strings.Contains(p.Out.String(), "or open "+url+"/ in a browser.") {
+		t.Fatalf("printed %q", p.Out)
 	}
 	push := shell(t, lines[0])
-	if code := push.ended(t); code != 0 || push.out.String() != "" || push.err.String() != "" {
+	if code := push.Ended(t); code != 0 || push.Out.String() != "" || push.Err.String() != "" {
 		t.Errorf("%s: exit %d", lines[0], code)
 	}
 	tail := shell(t, lines[1])
-	if code := tail.ended(t); code != 0 || tail.out.String() != "Hello, stream." {
-		t.Errorf("%s: exit %d, %q", lines[1], code, tail.out)
+	if code := tail.Ended(t); code != 0 || tail.Out.String() != "Hello, stream." {
+		t.Errorf("%s: exit %d, %q", lines[1], code, tail.Out)
 	}
 	curl := regexp.MustCompile(`^curl -N '(http://[^']+)'$`).FindStringSubmatch(lines[2])
 	if curl == nil {
@@ -60,16 +61,16 @@ func TestServeWithKeysTellsOfTokens(t *testing.T) {
 	t.Parallel()
 	keys := keysFile(t, secret)
 	p, url := serve(t, "--keys", keys, "--listen", "0.0.0.0:0")
-	if !strings.HasPrefix(url, "http://127.0.0.1:") || !strings.Contains(p.out.String(), "RILLKEEP_TOKEN") ||
-		!strings.Contains(p.out.String(), `curl -N -H "Authorization: Bearer $RILLKEEP_TOKEN" '`+url) {
-		t.Errorf("printed %q", p.out)
+	if !strings.HasPrefix(url, "http://127.0.0.1:") || !strings.Contains(p.Out.String(), "RILLKEEP_TOKEN") ||
+		!strings.Contains(p.Out.String(), `curl -N -H "Authorization: Bearer $RILLKEEP_TOKEN" '`+url) {
+		t.Errorf("printed %q", p.Out)
 	}
 	if got := at(t, url, strings.NewReader("text"), "push", "m1"); got.code != exitDenied {
 		t.Errorf("push without a token: %+v", got)
 	}
 	token := mint(t, secret, "--ops", "write,read")
 	at(t, url, strings.NewReader("text"), "push", "m1", "--token", token).want(t, 0, "", "")
-	if strings.Contains(p.out.String()+p.err.String(), secret) || strings.Contains(p.err.String(), token) {
+	if strings.Contains(p.Out.String()+p.Err.String(), secret) || strings.Contains(p.Err.String(), token) {
 		t.Error("a secret was printed")
 	}
 }
@@ -80,20 +81,20 @@ func TestServeDrainsWhenItIsToldToStop(t *testing.T) {
 	p, url := serve(t, "--data", data, "--drain", "10m") // which is not waited for
 	text := strings.Repeat("all of this was said 😀. ", 100)
 	push := launch(t, "push", "m1", "--server", url)
-	if _, err := io.WriteString(push.in, text); err != nil {
+	if _, err := io.WriteString(push.In, text); err != nil {
 		t.Fatal(err)
 	}
 	waitText(t, url, "m1", text)
 	tail := launch(t, "tail", "m1", "--server", url)
-	tail.printed(t, text)
-	p.signal(t, syscall.SIGTERM)
-	if code := p.ended(t); code != 0 {
+	tail.Printed(t, text)
+	p.Signal(t, syscall.SIGTERM)
+	if code := p.Ended(t); code != 0 {
 		t.Errorf("exit %d", code)
 	}
-	if code := tail.ended(t); code != exitInterrupted || tail.out.String() != text {
-		t.Errorf("the reader: exit %d, %d bytes of %d", code, len(tail.out.String()), len(text))
+	if code := tail.Ended(t); code != exitInterrupted || tail.Out.String() != text {
+		t.Errorf("the reader: exit %d, %d bytes of %d", code, len(tail.Out.String()), len(text))
 	}
-	if code := push.ended(t); code == 0 {
+	if code := push.Ended(t); code == 0 {
 		t.Error("the producer was not told")
 	}
 	_, url = serve(t, "--data", data)
@@ -128,8 +129,8 @@ func TestServeThatWasKilledKeepsWhatWasDurable(t *testing.T) {
 		t.Fatalf("flush: %+v", got)
 	}
 	post(t, url+"/v1/streams/m1/append", `{"text":"`+more+`"}`)
-	p.signal(t, os.Kill)
-	p.ended(t)
+	p.Signal(t, os.Kill)
+	p.Ended(t)
 
 	_, url = serve(t, "--data", data) // at another address
 	tailed := at(t, url, nil, "tail", "m1")
@@ -156,21 +157,21 @@ func TestTailSurvivesItsConnectionAndItsServer(t *testing.T) {
 	for _, piece := range []string{"Before it all, ", "after one 😀 cut, ", "after another, "} {
 		post(t, url+"/v1/streams/m1/append", `{"text":"`+piece+`"}`)
 		text += piece
-		tail.printed(t, text)
+		tail.Printed(t, text)
 		way.cut()
 	}
 	if got := at(t, url, nil, "flush", "m1"); got.code != 0 {
 		t.Fatalf("flush: %+v", got)
 	}
-	p.signal(t, os.Kill)
-	p.ended(t)
+	p.Signal(t, os.Kill)
+	p.Ended(t)
 	way.cut()
 	_, _ = serve(t, "--data", data, "--listen", strings.TrimPrefix(url, "http://"))
-	if code := tail.ended(t); code != exitInterrupted || tail.out.String() != text {
-		t.Errorf("exit %d, printed %q, want %q", code, tail.out, text)
+	if code := tail.Ended(t); code != exitInterrupted || tail.Out.String() != text {
+		t.Errorf("exit %d, printed %q, want %q", code, tail.Out, text)
 	}
-	if !strings.Contains(tail.err.String(), "connecting again\n") {
-		t.Errorf("said %q", tail.err)
+	if !strings.Contains(tail.Err.String(), "connecting again\n") {
+		t.Errorf("said %q", tail.Err)
 	}
 }
 
@@ -193,14 +194,14 @@ func TestServeRefusesWhatCannotBe(t *testing.T) {
 		"a way to nothing": {[]string{"--listen", "127.0.0.1:0", "--direct-database", "postgres://u:hush@127.0.0.1/x"}, "without a database"},
 	} {
 		got := launch(t, append([]string{"serve"}, tt.args...)...)
-		code := got.ended(t)
-		if said := got.err.String(); code != exitFailure || !strings.Contains(said, "rillkeep: ") || !strings.Contains(said, tt.want) ||
-			strings.Contains(said, "hush") || strings.Contains(said, "Start a node") || got.out.String() != "" {
+		code := got.Ended(t)
+		if said := got.Err.String(); code != exitFailure || !strings.Contains(said, "rillkeep: ") || !strings.Contains(said, tt.want) ||
+			strings.Contains(said, "hush") || strings.Contains(said, "Start a node") || got.Out.String() != "" {
 			t.Errorf("%s: exit %d, said %q, want %q", name, code, said, tt.want)
 		}
 	}
-	p.signal(t, os.Interrupt)
-	if code := p.ended(t); code != 0 {
+	p.Signal(t, os.Interrupt)
+	if code := p.Ended(t); code != 0 {
 		t.Errorf("the node that was there: exit %d", code)
 	}
 }
@@ -226,6 +227,9 @@ func TestServeRefusesASettingThatWouldHaveNoEffect(t *testing.T) {
 		"a table without chunks":           {[]string{database, "--table=m"}, "no table is named for chunks"},
 		"a name that no column holds":      {[]string{database, "--table=m", "--chunks=c", "--name=n1"}, "a node's name needs a column for host"},
 		"retention of messages":            {[]string{database, "--table=m", "--chunks=c", "--retention=1h"}, "an application's tables have no retention"},
+		"a place in no cluster":            {[]string{"--join=127.0.0.1:1"}, "without --cluster-secret"},
+		"certificates in no cluster":       {[]string{"--cluster-tls-ca=ca.pem"}, "without --cluster-secret"},
+		"a certificate without its key":    {[]string{"--cluster-secret=hush hush hush hush", "--cluster-tls-cert=c.pem"}, "--cluster-tls-key"},
 		"text for no stream":               {[]string{"--keys=" + keys, "--max-text=5"}, "MaxText is 5 bytes, and must be at least 64 KiB"},
 	} {
 		args, env := tt.args, 0
@@ -233,8 +237,8 @@ func TestServeRefusesASettingThatWouldHaveNoEffect(t *testing.T) {
 			env++
 		}
 		got := launch(t, slices.Insert(slices.Clone(args), env, "serve", "--listen=127.0.0.1:0")...)
-		if code, said := got.ended(t), got.err.String(); code != exitFailure || !strings.HasPrefix(said, "rillkeep: ") ||
-			!strings.Contains(said, tt.want) || strings.Contains(said, "hush") || got.out.String() != "" {
+		if code, said := got.Ended(t), got.Err.String(); code != exitFailure || !strings.HasPrefix(said, "rillkeep: ") ||
+			!strings.Contains(said, tt.want) || strings.Contains(said, "hush") || got.Out.String() != "" {
 			t.Errorf("%s: exit %d, said %q, want %q", name, code, said, tt.want)
 		}
 	}
@@ -251,12 +255,12 @@ func TestServeSharesItsFolderWithNodesOfOtherNames(t *testing.T) {
 		t.Fatalf("flush: %+v", got)
 	}
 	tail := launch(t, "tail", "m1", "--server", second)
-	tail.printed(t, "durable")
-	one.signal(t, os.Kill)
-	one.ended(t)
+	tail.Printed(t, "durable")
+	one.Signal(t, os.Kill)
+	one.Ended(t)
 	_, _ = serve(t, "--data", data, "--name", "n1") // its name is free at once
-	if code := tail.ended(t); code != exitInterrupted || tail.out.String() != "durable" {
-		t.Errorf("the reader on the other node: exit %d, %q", code, tail.out)
+	if code := tail.Ended(t); code != exitInterrupted || tail.Out.String() != "durable" {
+		t.Errorf("the reader on the other node: exit %d, %q", code, tail.Out)
 	}
 }
 
@@ -264,7 +268,7 @@ func TestServeWaitsForItsDatabase(t *testing.T) {
 	t.Parallel()
 	addr := pgtest.FreeAddress(t)
 	p := launch(t, "serve", "--listen", addr, "--database", "postgres://u:hush@127.0.0.1:1/x", "--direct-database", "postgres://u:hush@127.0.0.1:1/x")
-	p.said(t, "connection refused")
+	p.Said(t, "connection refused")
 	for path, want := range map[string]int{"/healthz": http.StatusOK, "/readyz": http.StatusServiceUnavailable} {
 		resp, err := http.Get("http://" + addr + path)
 		if err != nil {
@@ -275,9 +279,9 @@ func TestServeWaitsForItsDatabase(t *testing.T) {
 			t.Errorf("%s: %s", path, resp.Status)
 		}
 	}
-	p.signal(t, syscall.SIGTERM)
-	if code := p.ended(t); code != exitSignal || strings.Contains(p.err.String(), "hush") || p.out.String() != "" {
-		t.Errorf("exit %d, said %q", code, p.err)
+	p.Signal(t, syscall.SIGTERM)
+	if code := p.Ended(t); code != exitSignal || strings.Contains(p.Err.String(), "hush") || p.Out.String() != "" {
+		t.Errorf("exit %d, said %q", code, p.Err)
 	}
 }
 
@@ -292,7 +296,7 @@ func TestServeKeepsStreamsInPostgres(t *testing.T) {
 		u.User = url.UserPassword(u.User.Username(), password)
 	}
 	secret, _ := u.User.Password()
-	var all []*process
+	var all []*proctest.Process
 	for round, args := range [][]string{{"--database", u.String()}, {"RILLKEEP_DATABASE=" + u.String(), "--name", "n1"}} {
 		p, url := serve(t, append(args, "--log-level", "debug")...)
 		all = append(all, p)
@@ -301,19 +305,19 @@ func TestServeKeepsStreamsInPostgres(t *testing.T) {
 		for _, id := range []string{"m1", id} { // the first one outlives its node
 			at(t, url, nil, "tail", id).want(t, 0, "kept in 🐘", "")
 		}
-		p.signal(t, syscall.SIGTERM)
-		if code := p.ended(t); code != 0 {
+		p.Signal(t, syscall.SIGTERM)
+		if code := p.Ended(t); code != 0 {
 			t.Errorf("exit %d", code)
 		}
-		if _, err := os.Stat(filepath.Join(p.cmd.Dir, node.DefaultData)); err == nil {
+		if _, err := os.Stat(filepath.Join(p.Cmd.Dir, node.DefaultData)); err == nil {
 			t.Error("it made a folder for data as well")
 		}
 	}
 	help := launch(t, "RILLKEEP_DATABASE="+u.String(), "serve", "--help")
-	help.ended(t)
+	help.Ended(t)
 	for _, p := range append(all, help) {
-		if printed := p.out.String() + p.err.String(); strings.Contains(printed, secret) {
-			t.Errorf("%v shows the password: %s", p.cmd.Args, printed)
+		if printed := p.Out.String() + p.Err.String(); strings.Contains(printed, secret) {
+			t.Errorf("%v shows the password: %s", p.Cmd.Args, printed)
 		}
 	}
 }

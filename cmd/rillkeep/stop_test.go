@@ -8,17 +8,19 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"rillkeep.dev/rillkeep/cmd/internal/proctest"
 )
 
 // stuck starts a node that has a stream to seal when it is told to stop, and
 // whose SQLite file somebody else holds.
-func stuck(t *testing.T, args ...string) *process {
+func stuck(t *testing.T, args ...string) *proctest.Process {
 	t.Helper()
 	return stuckBy(t, serve, args...)
 }
 
 // stuckBy is stuck for a node that start starts.
-func stuckBy(t *testing.T, start func(*testing.T, ...string) (*process, string), args ...string) *process {
+func stuckBy(t *testing.T, start func(*testing.T, ...string) (*proctest.Process, string), args ...string) *proctest.Process {
 	t.Helper()
 	data := t.TempDir()
 	p, url := start(t, append(args, "--data", data)...)
@@ -39,11 +41,11 @@ func TestServeEndsInTimeWithoutItsStore(t *testing.T) {
 	t.Parallel()
 	p := stuck(t, "--drain", "2s")
 	began := time.Now()
-	p.signal(t, syscall.SIGTERM)
-	if code, took := p.ended(t), time.Since(began); code != exitFailure || took > 9*time.Second {
+	p.Signal(t, syscall.SIGTERM)
+	if code, took := p.Ended(t), time.Since(began); code != exitFailure || took > 9*time.Second {
 		t.Errorf("exit %d after %v", code, took)
 	}
-	if said := p.err.String(); !strings.Contains(said, `drain "m1"`) {
+	if said := p.Err.String(); !strings.Contains(said, `drain "m1"`) {
 		t.Errorf("it does not say what it could not do: %s", said)
 	}
 }
@@ -56,17 +58,17 @@ func TestASecondSignalEndsServeAtOnce(t *testing.T) {
 		again := time.NewTicker(echoed / 4)
 		defer again.Stop()
 		for alive := true; alive && time.Since(began) < patience; {
-			_ = p.cmd.Process.Signal(s) // it may have ended just now
+			_ = p.Cmd.Process.Signal(s) // it may have ended just now
 			select {
-			case <-p.done:
+			case <-p.Done:
 				alive = false
 			case <-again.C:
 			}
 		}
-		p.ended(t)
-		status := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
+		p.Ended(t)
+		status := p.Cmd.ProcessState.Sys().(syscall.WaitStatus)
 		if took := time.Since(began); status.Signal() != s || took < echoed || took > echoed+30*time.Second {
-			t.Errorf("%v: it ended with %v after %v", os.Signal(s), p.cmd.ProcessState, took)
+			t.Errorf("%v: it ended with %v after %v", os.Signal(s), p.Cmd.ProcessState, took)
 		}
 	}
 }

@@ -40,8 +40,8 @@ func (s showCmd) Run(ctx context.Context, con *console) error {
 
 type lsCmd struct {
 	remote
-	Status string `help:"Only streams of this status: pending, streaming, complete, cancelled, error or interrupted." enum:",pending,streaming,complete,cancelled,error,interrupted" default:"" placeholder:"STATUS"`
-	Prefix string `help:"Only streams whose id begins so." placeholder:"TEXT"`
+	Status *string `help:"Only streams of this status: pending, streaming, complete, cancelled, error or interrupted." enum:"pending,streaming,complete,cancelled,error,interrupted" placeholder:"STATUS"`
+	Prefix string  `help:"Only streams whose id begins so." placeholder:"TEXT"`
 }
 
 // Help is printed below the flags.
@@ -59,7 +59,11 @@ func (l lsCmd) Run(ctx context.Context, con *console) error {
 	if !l.JSON {
 		fmt.Fprintln(table, "STREAM\tSTATUS\tLENGTH\tUPDATED\tERROR")
 	}
-	for q := (client.Query{Status: l.Status, Prefix: l.Prefix}); ; {
+	q := client.Query{Prefix: l.Prefix}
+	if l.Status != nil {
+		q.Status = *l.Status
+	}
+	for {
 		page, err := c.List(ctx, q)
 		if err != nil {
 			return err

@@ -57,22 +57,22 @@ func TestTheReadmesOwnTablesWorkAsItSays(t *testing.T) {
 		t.Fatalf("the DDL goes nowhere: %s", ddl)
 	}
 	printed := shell(t, ddl)
-	if printed.ended(t) != 0 {
+	if printed.Ended(t) != 0 {
 		t.Fatal("no DDL")
 	}
-	exec(printed.out.String())
+	exec(printed.Out.String())
 
 	node := shell(t, "export RILLKEEP_LISTEN=127.0.0.1:0 RILLKEEP_NAME=n1 RILLKEEP_DATABASE="+word(database)+"\nexec "+serve)
-	node.printed(t, "in a browser.")
-	if !strings.Contains(node.out.String(), "with the id of a row of message for m1") {
-		t.Errorf("printed %q", node.out)
+	node.Printed(t, "in a browser.")
+	if !strings.Contains(node.Out.String(), "with the id of a row of message for m1") {
+		t.Errorf("printed %q", node.Out)
 	}
-	server := "export RILLKEEP_SERVER=" + address.FindStringSubmatch(node.out.String())[1] + "\n"
-	if early := shell(t, server+code["sh"][1]); early.ended(t) != exitNotFound {
+	server := "export RILLKEEP_SERVER=" + address.FindStringSubmatch(node.Out.String())[1] + "\n"
+	if early := shell(t, server+code["sh"][1]); early.Ended(t) != exitNotFound {
 		t.Error("a stream without a row")
 	}
 	exec(code["sql"][1])
-	if push := shell(t, server+code["sh"][1]); push.ended(t) != 0 {
+	if push := shell(t, server+code["sh"][1]); push.Ended(t) != 0 {
 		t.Error("push")
 	}
 	var content, status, chat string
@@ -82,11 +82,11 @@ func TestTheReadmesOwnTablesWorkAsItSays(t *testing.T) {
 		t.Errorf("the row: %q, %s, %s, %d (%v)", content, status, chat, seq, err)
 	}
 	list := shell(t, server+"rillkeep ls")
-	if list.ended(t) != 0 || !regexp.MustCompile(`m1 +complete +14 +-`).MatchString(list.out.String()) {
-		t.Errorf("listed %q", list.out)
+	if list.Ended(t) != 0 || !regexp.MustCompile(`m1 +complete +14 +-`).MatchString(list.Out.String()) {
+		t.Errorf("listed %q", list.Out)
 	}
-	node.signal(t, syscall.SIGTERM)
-	if code := node.ended(t); code != 0 {
+	node.Signal(t, syscall.SIGTERM)
+	if code := node.Ended(t); code != 0 {
 		t.Errorf("serve: exit %d", code)
 	}
 }

@@ -23,8 +23,8 @@ type tailCmd struct {
 func (tailCmd) Help() string {
 	return `Prints the text as it comes and exits with 0 when the stream is complete, 3 if it
 was cancelled, 4 if it ended with an error, 5 if it was interrupted. A stream that has
-a row and no producer yet is waited for, and that is said. With --json each frame is a
-line.
+a row and no producer yet is waited for, as is one whose node is away, and that is said.
+With --json each frame is a line.
 
 Examples:
   rillkeep tail m1
@@ -44,12 +44,18 @@ func (t tailCmd) Validate() error {
 func (t tailCmd) Run(ctx context.Context, con *console) error {
 	ctx, giveUp := context.WithCancelCause(ctx)
 	defer giveUp(nil)
+	asker, err := t.client(nil)
+	if err != nil {
+		return err
+	}
+	watch := &lookout{con: con, look: lookAt(asker, t.ID)}
 	out := &printer{con: con, json: t.JSON, w: bufio.NewWriter(con.out), pos: t.From}
 	c, err := t.client(func(_ string, why error) {
 		if !out.begun {
 			giveUp(why)
+			return
 		}
-		out.lost(why)
+		watch.lost(why)
 	})
 	if err != nil {
 		return err
@@ -57,9 +63,11 @@ func (t tailCmd) Run(ctx context.Context, con *console) error {
 	var asking sync.WaitGroup
 	defer asking.Wait()
 	defer giveUp(nil)
+	asking.Go(func() { watch.run(ctx) })
 	asked := false
 	for f, err := range c.Follow(ctx, t.ID, t.From, t.Plane) {
 		if err == nil {
+			watch.hear(f)
 			err = out.frame(f)
 		}
 		if f.Kind == plane.KindOpen && f.Seq == 0 && !f.Ended && !asked {
@@ -101,14 +109,13 @@ type printer struct {
 	json bool
 	w    *bufio.Writer
 
-	pos     int64 // offset of what comes next
-	begun   bool  // there was a frame
-	within  bool  // the last thing printed was no whole line
-	waiting bool  // it was said that the connection is lost
+	pos    int64 // offset of what comes next
+	begun  bool  // there was a frame
+	within bool  // the last thing printed was no whole line
 }
 
 func (p *printer) frame(f plane.Frame) error {
-	p.begun, p.waiting = true, false
+	p.begun = true
 	switch {
 	case p.json:
 		_, _ = p.w.Write(append(plane.AppendJSON(nil, f), '\n')) // Flush has the error
@@ -120,14 +127,6 @@ func (p *printer) frame(f plane.Frame) error {
 		p.pos = f.From
 	}
 	return p.flush()
-}
-
-// lost says once that the text may pause.
-func (p *printer) lost(why error) {
-	if p.begun && !p.waiting {
-		p.con.say("%v; connecting again", why)
-		p.waiting = true
-	}
 }
 
 // finish leaves a terminal's cursor at the start of a line.

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"rillkeep.dev/rillkeep/cmd/internal/proctest"
 	"rillkeep.dev/rillkeep/plane"
 	"rillkeep.dev/rillkeep/router/node"
 )
@@ -132,25 +133,25 @@ func TestTailSaysOnceThatNobodyHasOpenedItsStreamYet(t *testing.T) {
 		t.Fatal(err)
 	}
 	way := openWay(t, strings.TrimPrefix(url, "http://"))
-	var tails []*process
+	var tails []*proctest.Process
 	for _, args := range [][]string{{}, {"--plane", "durable"}, {"--json"}} {
 		tail := launch(t, append([]string{"tail", "m1", "--server", "http://" + way.addr()}, args...)...)
-		tail.said(t, "rillkeep: the stream has not been opened yet; waiting for its producer\n")
+		tail.Said(t, "rillkeep: the stream has not been opened yet; waiting for its producer\n")
 		tails = append(tails, tail)
 	}
 	way.cut() // and they find it as it was
 	at(t, url, strings.NewReader("its text"), "push", "m1").want(t, 0, "", "")
 	for _, tail := range tails {
-		if code := tail.ended(t); code != 0 || !strings.Contains(tail.out.String(), "its text") || strings.Count(tail.err.String(), "not been opened") != 1 {
-			t.Errorf("exit %d, printed %q, said %q", code, tail.out, tail.err)
+		if code := tail.Ended(t); code != 0 || !strings.Contains(tail.Out.String(), "its text") || strings.Count(tail.Err.String(), "not been opened") != 1 {
+			t.Errorf("exit %d, printed %q, said %q", code, tail.Out, tail.Err)
 		}
 	}
 	post(t, url+"/v1/streams/m2", ``)
 	silent := launch(t, "tail", "m2", "--json", "--server", url)
-	silent.printed(t, `"type":"open"`)
+	silent.Printed(t, `"type":"open"`)
 	post(t, url+"/v1/streams/m2/close", ``)
-	if code := silent.ended(t); code != 0 || silent.err.String() != "" {
-		t.Errorf("a stream that is open and has no text: exit %d, said %q", code, silent.err)
+	if code := silent.Ended(t); code != 0 || silent.Err.String() != "" {
+		t.Errorf("a stream that is open and has no text: exit %d, said %q", code, silent.Err)
 	}
 }
 

@@ -254,7 +254,11 @@ func TestAppendsToWhatIsNotStreamingAreRefused(t *testing.T) {
 			}
 			wantError(t, what+" to sealed", a, http.StatusConflict, "closed")
 		}
-		n = n.restart()
+		n = n.restartBriefly()
+		for what, a := range all("orphan") {
+			wantError(t, what+" to an orphan", a, http.StatusServiceUnavailable, "unavailable")
+		}
+		n.swept("orphan")
 		for _, id := range []string{"sealed", "orphan"} {
 			for what, a := range all(id) {
 				wantError(t, what+" to "+id+" after a restart", a, http.StatusConflict, "closed")

@@ -41,6 +41,7 @@ var streamRoutes = []route{
 	{name: "flush", method: "POST", action: "flush", op: auth.Write},
 	{name: "close", method: "POST", action: "close", op: auth.Write},
 	{name: "fail", method: "POST", action: "fail", body: `{"error":"x"}`, op: auth.Write},
+	{name: "generate", method: "POST", action: "generate", body: `{"upstream":"m","request":{}}`, op: auth.Write},
 	{name: "cancel", method: "POST", action: "cancel", op: auth.Cancel},
 }
 

@@ -3,7 +3,6 @@ package node
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -19,7 +18,6 @@ import (
 	"rillkeep.dev/rillkeep/router"
 	"rillkeep.dev/rillkeep/router/peer"
 	"rillkeep.dev/rillkeep/router/wire"
-	"rillkeep.dev/rillkeep/store"
 )
 
 // Defaults of Cluster.
@@ -41,7 +39,7 @@ type Cluster struct {
 	GossipListen string   // host:port, UDP and TCP; "" means DefaultGossipListen
 	PeerListen   string   // host:port, for requests between nodes; "" means DefaultPeerListen
 	Advertise    string   // host at which others reach this node; "" means the listeners', or this machine's own
-	Join         []string // host:port of other nodes' gossip, in place of what the store knows
+	Join         []string // host:port of other nodes' gossip, beside those that the store knows
 	JoinDNS      string   // a name whose records are as much: A and AAAA, or SRV if it begins with an underscore
 
 	// FlyReplay answers requests for other nodes with Fly.io's fly-replay header,
@@ -86,7 +84,9 @@ func (n *Node) joinCluster(ctx context.Context, cfg Config, name, incarnation st
 	if m.client, err = peer.New(peer.Config{Identity: id, Dial: c.Dial}); err != nil {
 		return configError(err)
 	}
-	if m.server, err = peer.NewServer(peer.ServerConfig{Identity: id, Handler: &m.inner, Logger: n.log}); err != nil {
+	if m.server, err = peer.NewServer(peer.ServerConfig{
+		Identity: id, Handler: &m.inner, Refused: n.metrics.PeerRefused, Logger: n.log,
+	}); err != nil {
 		return configError(err)
 	}
 	listener := c.Listener
@@ -110,6 +110,7 @@ func (n *Node) joinCluster(ctx context.Context, cfg Config, name, incarnation st
 	if m.ring, err = ring.Open(ctx, g); err != nil {
 		return fmt.Errorf("join cluster: %w", err)
 	}
+	n.metrics.ObserveRing(m.ring.Stats)
 	watch, stop := context.WithCancel(context.Background())
 	m.stop = stop
 	m.running.Go(func() { m.watch(watch) })
@@ -145,6 +146,7 @@ func (n *Node) relay() *actor.Relay {
 		Attach: func(ctx context.Context, id string, from, epoch int64) (actor.Source, int64, error) {
 			return n.router.Attach(ctx, id, from, epoch)
 		},
+		Failed: func(f actor.Failure) { n.router.RelayFailed(f) },
 	}
 }
 
@@ -179,38 +181,6 @@ func version() string {
 		return strings.TrimPrefix(info.Main.Version, "v")
 	}
 	return ""
-}
-
-// seeds is whom to join.
-func (n *Node) seeds(c Cluster) ring.Seeds {
-	switch shared, ok := n.store.(store.Shared); {
-	case c.JoinDNS != "":
-		return ring.DNS{Name: c.JoinDNS}
-	case len(c.Join) > 0:
-		return ring.Static{Addrs: c.Join}
-	case ok:
-		return leased{shared}
-	default:
-		return nil
-	}
-}
-
-// leased are the nodes that have a lease on the store.
-type leased struct{ store store.Shared }
-
-// Peers implements ring.Seeds.
-func (l leased) Peers(ctx context.Context) ([]string, error) {
-	nodes, err := l.store.Nodes(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("look for nodes in the store: %w", err)
-	}
-	var peers []string
-	for _, n := range nodes {
-		if n.GossipAddr != "" {
-			peers = append(peers, n.GossipAddr)
-		}
-	}
-	return peers, nil
 }
 
 // watch closes the connections to members that have gone, and ends the node when
@@ -265,9 +235,8 @@ func (m *member) Do(ctx context.Context, name string, req *http.Request) (*http.
 	return m.client.Do(ctx, peer.Peer{Name: name, Addr: to.PeerAddr}, req)
 }
 
-// Describe implements router.Cluster: what the ring knows, and what the members
-// say of themselves.
-func (m *member) Describe(ctx context.Context) wire.Cluster {
+// Describe implements router.Cluster.
+func (m *member) Describe() wire.Cluster {
 	view := m.ring.View()
 	c := wire.Cluster{Self: m.self, Ring: m.Digest()}
 	for _, at := range view.Members() {
@@ -276,34 +245,7 @@ func (m *member) Describe(ctx context.Context) wire.Cluster {
 			URL: "http://" + at.HTTPAddr, Share: view.Share(at.Name),
 		})
 	}
-	var asked sync.WaitGroup
-	for i := range c.Members {
-		asked.Go(func() { c.Members[i].NodeCounts = m.counts(ctx, c.Members[i].Name) })
-	}
-	asked.Wait()
 	return c
-}
-
-// counts asks a member what it holds; nil if it does not say.
-func (m *member) counts(ctx context.Context, name string) *wire.NodeCounts {
-	if name == m.self {
-		live, lingering := m.node.actors.Counts()
-		return &wire.NodeCounts{Streams: live, Lingering: lingering}
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://peer/v1/node", nil)
-	if err != nil {
-		return nil
-	}
-	resp, err := m.Do(ctx, name, req)
-	if err != nil {
-		return nil
-	}
-	defer func() { _ = resp.Body.Close() }()
-	counts := new(wire.NodeCounts)
-	if resp.StatusCode != http.StatusOK || json.NewDecoder(resp.Body).Decode(counts) != nil {
-		return nil
-	}
-	return counts
 }
 
 // gossipAddr is where others join this node; "" if there is no cluster.

@@ -118,6 +118,71 @@ func TestAStreamIsWithItsOwnerWhoeverIsAsked(t *testing.T) {
 	if len(at) != 3 {
 		t.Errorf("streams are at %v", at)
 	}
+	for i, n := range nodes { // two of them are not its owner
+		id := fmt.Sprint("failed ", i)
+		nodes[0].open(id)
+		a := n.do(http.MethodPost, path(id, "fail"), `{"error":"boom"}`)
+		if snap := nodes[0].snapshot(id); a.status != http.StatusOK || snap.Status != plane.StatusError || snap.Error != "boom" {
+			t.Errorf("%s: %d %s; it is %+v", id, a.status, a.body, snap)
+		}
+	}
+}
+
+func TestEveryNodeDescribesTheCluster(t *testing.T) {
+	t.Parallel()
+	nodes := openCluster(t, 3, node.Config{})
+	const streams, ended = 12, 3
+	for i := range streams {
+		nodes[i%3].open(fmt.Sprint("s", i))
+	}
+	for i := range ended {
+		nodes[i].seal(fmt.Sprint("s", i))
+	}
+	for _, n := range nodes {
+		c := n.cluster()
+		if name, _, _ := strings.Cut(c.Self, "/"); name != n.cfg.Name || c.Ring == "" || len(c.Members) != 3 {
+			t.Fatalf("%s describes %+v", n.cfg.Name, c)
+		}
+		var share float64
+		var live, lingering int
+		for i, m := range c.Members {
+			if m.Node != nodes[i].cfg.Name || !strings.HasPrefix(m.Name, m.Node+"/") || m.State != "active" || m.URL != nodes[i].URL() ||
+				m.Share < 0.2 || m.NodeCounts == nil {
+				t.Fatalf("%s describes %+v", n.cfg.Name, m)
+			}
+			share, live, lingering = share+m.Share, live+m.Streams, lingering+m.Lingering
+		}
+		if share < 0.999 || share > 1.001 || live != streams-ended || lingering != ended {
+			t.Errorf("%s: shares of %v, %d streams, %d lingering", n.cfg.Name, share, live, lingering)
+		}
+	}
+	reading, leave := context.WithCancel(t.Context()) // holds the drain up
+	defer leave()
+	hosting, others := host(t, nodes, "s11")
+	req, err := http.NewRequestWithContext(reading, http.MethodGet, hosting.URL()+path("s11"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := hosting.http.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	await(t, "its reader", func() bool { return hosting.metrics()["rillkeep_readers"] == 1 })
+	drained := make(chan error, 1)
+	go func() { drained <- hosting.Drain(t.Context()) }()
+	await(t, "it is seen to drain", func() bool {
+		for _, m := range others[0].cluster().Members {
+			if m.Node == hosting.cfg.Name {
+				return m.State == "draining" && m.Share == 0
+			}
+		}
+		return false
+	})
+	leave()
+	if err := <-drained; err != nil {
+		t.Error(err)
+	}
 }
 
 func TestReadersOfEveryNodeSeeTheText(t *testing.T) {
@@ -197,7 +262,7 @@ func TestReadersOfAnotherNodesStreamAreOneAttach(t *testing.T) {
 		})
 	}
 	joined.Wait()
-	hosting.push(id, 0, "to all of them")
+	pos := hosting.push(id, 0, "to all of them")
 	await(t, "one attach", func() bool {
 		return hosting.metrics()["rillkeep_readers"] == 1 && far.metrics()["rillkeep_readers"] == readers
 	})
@@ -206,6 +271,10 @@ func TestReadersOfAnotherNodesStreamAreOneAttach(t *testing.T) {
 	await(t, "no attach", func() bool { return hosting.metrics()["rillkeep_readers"] == 0 })
 	if st := hosting.snapshot(id); st.Status != plane.StatusStreaming {
 		t.Errorf("the readers' leaving made it %s", st.Status)
+	}
+	far.push(id, pos, ", and on")
+	if sealed := far.seal(id); sealed.Status != plane.StatusComplete {
+		t.Errorf("the readers' leaving made it %s", sealed.Status)
 	}
 }
 
@@ -367,8 +436,10 @@ func TestAClientCannotPassForANode(t *testing.T) {
 			}
 		}
 		for _, route := range []string{path("m1", "where"), path("m1", "adopt"), "/v1/node"} {
-			if a := n.do(http.MethodPost, route, ""); a.status != http.StatusNotFound && a.status != http.StatusMethodNotAllowed {
-				t.Errorf("%s: %d %s", route, a.status, a.body)
+			for _, method := range []string{http.MethodGet, http.MethodPost} {
+				if a := n.do(method, route, ""); a.status != http.StatusNotFound && a.status != http.StatusMethodNotAllowed {
+					t.Errorf("%s %s: %d %s", method, route, a.status, a.body)
+				}
 			}
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"rillkeep.dev/rillkeep/ring"
 	"rillkeep.dev/rillkeep/router"
 	"rillkeep.dev/rillkeep/router/auth"
+	"rillkeep.dev/rillkeep/router/generate"
 	"rillkeep.dev/rillkeep/store"
 	"rillkeep.dev/rillkeep/store/postgres/mapped"
 )
@@ -71,9 +72,18 @@ type Config struct {
 	// up to twice as much for it.
 	MaxText int64
 
+	// MaxConnections is how many connections of clients there may be at once; 0 means
+	// as many as the process may have file descriptors, without 96 and one in sixteen
+	// of them, which are for the store and the other nodes. Those beyond it are answered
+	// 503, or closed.
+	MaxConnections int
+
 	// Cluster makes this one of the nodes that share its store and serve each other's
 	// streams; nil for a node that serves its own alone.
 	Cluster *Cluster
+
+	// Generate are the models that can be called, and the bounds of their calls.
+	Generate generate.Config
 
 	// For tests and simulations: Listener in place of a socket at Listen, and Store in
 	// place of Database and Data. What several nodes share is a Store for each that is a
@@ -85,6 +95,12 @@ type Config struct {
 
 	Policy plane.Policy
 	Linger time.Duration // of ended streams in memory; 0 means actor.DefaultLinger
+
+	// ProducerTimeout is how long a stream may have no producer that is connected, and
+	// hear of none, before it is sealed interrupted: 0 means
+	// actor.DefaultProducerTimeout, less that it may for ever.
+	ProducerTimeout time.Duration
+
 	Limits router.Limits
 	Logger *slog.Logger // nil discards
 }
@@ -104,6 +120,9 @@ func (cfg Config) check() error {
 		if err := cfg.Tables.Validate(); err != nil {
 			return err
 		}
+	}
+	if err := cfg.Generate.Validate(); err != nil {
+		return err
 	}
 	if err := cfg.Policy.Validate(); err != nil {
 		return err
@@ -174,6 +193,8 @@ func (cfg Config) checkCluster() string {
 		return "a Cluster needs a column for host: without one no row says whose it is"
 	case len(c.Join) > 0 && c.JoinDNS != "":
 		return "Join and JoinDNS exclude each other"
+	case c.FlyReplay && !router.IsMachine(cfg.Name):
+		return fmt.Sprintf("with FlyReplay (--forwarding fly-replay) a node's Name (--name) is its machine's id, $FLY_MACHINE_ID: %q", cfg.Name)
 	case len(cfg.Name) > 128 || strings.ContainsFunc(cfg.Name, unicode.IsSpace):
 		return fmt.Sprintf("in a Cluster a node's Name has at most 128 bytes, and no spaces: %q", cfg.Name)
 	default:
@@ -198,6 +219,8 @@ func (cfg Config) checkValues() string {
 		return fmt.Sprintf("a node's Name is UTF-8 without control characters: %q", cfg.Name)
 	case cfg.MaxText != 0 && cfg.MaxText < MinMaxText:
 		return fmt.Sprintf("MaxText is %d bytes, and must be at least %d KiB", cfg.MaxText, MinMaxText>>10)
+	case cfg.MaxConnections < 0:
+		return fmt.Sprintf("MaxConnections is %d, and must be 0 or more", cfg.MaxConnections)
 	case cfg.Audience != "" && cfg.Keys == nil:
 		return "Audience without Keys has no effect: nobody looks at tokens"
 	default:

@@ -5,15 +5,13 @@ import (
 
 	"rillkeep.dev/rillkeep/store"
 	"rillkeep.dev/rillkeep/store/lease"
-	"rillkeep.dev/rillkeep/store/postgres/mapped"
 )
 
 // takeLease answers the store as the node's parts are to use it: behind a lease,
-// where it is one that several nodes share. In tables without a host column no row
-// says whose it is, and a lease would be of no use.
+// where it is one that several nodes share.
 func (n *Node) takeLease(ctx context.Context, cfg Config, name, incarnation string) (store.Store, error) {
-	shared, ok := n.store.(store.Shared)
-	if !ok || cfg.Tables != (mapped.Tables{}) && cfg.Tables.Host == "" {
+	shared, ok := n.shared(cfg)
+	if !ok {
 		return n.store, nil
 	}
 	keeper, err := lease.Keep(context.WithoutCancel(ctx), lease.Config{
@@ -22,7 +20,8 @@ func (n *Node) takeLease(ctx context.Context, cfg Config, name, incarnation stri
 		TTL:       cfg.LeaseTTL,
 		Grace:     cfg.Grace,
 		Retention: cfg.Retention,
-		Regained:  n.regained,
+		Regained:  func() { note(n.gap) },
+		Turned:    func(bool) { note(n.turned) },
 		Logger:    n.log,
 	})
 	if err != nil {
@@ -32,10 +31,10 @@ func (n *Node) takeLease(ctx context.Context, cfg Config, name, incarnation stri
 	return keeper.Guard(n.store), nil
 }
 
-// regained notes that the lease has had a gap.
-func (n *Node) regained() {
+// note puts a note where it is not there yet.
+func note(notes chan struct{}) {
 	select {
-	case n.gap <- struct{}{}:
+	case notes <- struct{}{}:
 	default:
 	}
 }
@@ -58,7 +57,7 @@ func (n *Node) verify() {
 			return
 		}
 		pause = min(2*pause, maxPause)
-		n.regained()
+		note(n.gap)
 	}
 }
 

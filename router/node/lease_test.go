@@ -2,6 +2,7 @@ package node_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -11,7 +12,10 @@ import (
 	"rillkeep.dev/rillkeep/plane"
 	"rillkeep.dev/rillkeep/router/client"
 	"rillkeep.dev/rillkeep/router/node"
+	"rillkeep.dev/rillkeep/store"
+	"rillkeep.dev/rillkeep/store/postgres"
 	"rillkeep.dev/rillkeep/store/postgres/pgtest"
+	"rillkeep.dev/rillkeep/store/sqlite"
 )
 
 // brief is a node of a database with a lease that tests can wait for.
@@ -28,6 +32,29 @@ func (r *running) count(query string) (n int) {
 		r.tb.Fatal(err)
 	}
 	return n
+}
+
+// lasting is how many leases of a node last.
+func (r *running) lasting(name string) int {
+	r.tb.Helper()
+	now := "now()"
+	if r.cfg.Database == "" {
+		now = fmt.Sprint(time.Now().UnixMicro())
+	}
+	return r.count(fmt.Sprintf("SELECT count(*) FROM rillkeep.nodes WHERE name = '%s' AND expires_at > %s", name, now))
+}
+
+// restartBriefly is restart, with a sweeper that tests can wait for.
+func (r *running) restartBriefly() *running {
+	r.tb.Helper()
+	r.cfg.LeaseTTL, r.cfg.Grace = 2*time.Second, 2*time.Second
+	return r.restart()
+}
+
+// swept waits until the sweeper has ended a stream.
+func (r *running) swept(id string) {
+	r.tb.Helper()
+	await(r.tb, id+" is swept", func() bool { return r.snapshot(id).Status.Ended() })
 }
 
 func TestTheStreamsOfANodeThatDiedAreSealedByAnother(t *testing.T) {
@@ -137,7 +164,7 @@ func TestALeaseEndsWithItsNodesDrainAndOutlivesItsDeath(t *testing.T) {
 			if got := other.count(mine); got != 1 {
 				t.Errorf("a running node has %d leases", got)
 			}
-			if got := other.count("SELECT count(*) FROM rillkeep.nodes WHERE name = 'n1'"); got != 1 {
+			if got := other.lasting("n1"); got != 1 {
 				t.Errorf("with its earlier run it has %d", got)
 			}
 			n.open(fmt.Sprint("m", drained))
@@ -174,4 +201,51 @@ func TestOldStreamsAreDeletedWhereThatIsAskedFor(t *testing.T) {
 		await(t, "it is counted, when the call has ended", func() bool { return n.metrics()["rillkeep_streams_deleted_total"] == 1 })
 		n.whole("old", "a new one")
 	})
+}
+
+// What a node left when it died is its producers' from the next start on, and not
+// from the end of its lease: the name proves that it is dead.
+func TestWhatADeadNodeLeftCanBeTakenOverAtItsNextStart(t *testing.T) {
+	t.Parallel()
+	onEachShared(t, func(t *testing.T, in func(node.Config) node.Config) {
+		n, other := openNode(t, in(node.Config{Name: "n1"})), openNode(t, in(brief("", "n2")))
+		n.open("m1")
+		n.push("m1", 0, "durable")
+		n.flush("m1")
+		n.http.CloseIdleConnections()
+		if err := n.Close(); err != nil {
+			t.Fatal(err)
+		}
+		s := other.beside()
+		row, err := s.Read(t.Context(), "m1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		claim := plane.Claim{ID: "m1", Node: "n3/boot1"}
+		if _, err := s.TakeOver(t.Context(), row.Token, claim); !errors.Is(err, plane.ErrHeld) {
+			t.Errorf("before: %v", err)
+		}
+		openNode(t, n.cfg)
+		next, err := s.TakeOver(t.Context(), row.Token, claim)
+		if err != nil || next.Token != "n3/boot1/2/7" || next.Status != plane.StatusStreaming {
+			t.Errorf("after: %+v, %v", next, err)
+		}
+	})
+}
+
+// beside is another way to the node's store.
+func (r *running) beside() store.Store {
+	r.tb.Helper()
+	var s store.Store
+	var err error
+	if r.cfg.Database == "" {
+		s, err = sqlite.Open(r.tb.Context(), r.sqliteFile(), sqlite.Config{})
+	} else {
+		s, err = postgres.Open(r.tb.Context(), r.cfg.Database, postgres.Config{})
+	}
+	if err != nil {
+		r.tb.Fatal(err)
+	}
+	r.tb.Cleanup(func() { _ = s.Close(context.Background()) })
+	return s
 }

@@ -39,19 +39,22 @@ const (
 
 // Node is a running node.
 type Node struct {
-	log    *slog.Logger
-	store  store.Store
-	lease  *lease.Keeper // nil where the store is this node's alone
-	actors *actor.System
-	router *router.Router
-	member *member     // nil if there is no cluster
-	news   *news       // nil if the store carries none
-	public lateHandler // router, once it may be asked
-	server *http.Server
-	addr   net.Addr
+	log     *slog.Logger
+	metrics *router.Metrics
+	store   store.Store
+	lease   *lease.Keeper // nil where the store is this node's alone
+	actors  *actor.System
+	router  *router.Router
+	member  *member     // nil if there is no cluster
+	news    *news       // nil if the store carries none
+	public  lateHandler // router, once it may be asked
+	server  *http.Server
+	addr    net.Addr
 
 	serving errgroup.Group
-	gap     chan struct{}      // holds one: the lease was lost, and is held again
+	gap     chan struct{}      // holds one: the lease had a gap
+	fenced  chan string        // streams that were another's by their rows
+	turned  chan struct{}      // holds one: the lease was lost, or is held again
 	failed  chan struct{}      // closed when the node can't go on
 	fails   sync.Once          // closes it
 	base    context.Context    // of all requests
@@ -78,9 +81,12 @@ func Open(ctx context.Context, cfg Config) (_ *Node, err error) {
 			return nil, fmt.Errorf("listen: %w", err)
 		}
 	}
-	n := &Node{log: cfg.Logger, addr: listener.Addr(), failed: make(chan struct{}), gap: make(chan struct{}, 1)}
+	n := &Node{
+		log: cfg.Logger, metrics: router.NewMetrics(), addr: listener.Addr(), failed: make(chan struct{}),
+		gap: make(chan struct{}, 1), turned: make(chan struct{}, 1), fenced: make(chan string, maxFenced),
+	}
 	n.base, n.stop = context.WithCancel(context.Background())
-	n.serve(listener, cmp.Or(cfg.Limits.HeaderTime, headerTimeout))
+	n.serve(n.gather(listener, cfg.MaxConnections), cmp.Or(cfg.Limits.HeaderTime, headerTimeout))
 	defer func() {
 		if err != nil {
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeGrace)
@@ -97,6 +103,9 @@ func Open(ctx context.Context, cfg Config) (_ *Node, err error) {
 		return nil, err
 	}
 	if err := n.supersede(ctx, name, incarnation); err != nil {
+		return nil, err
+	}
+	if err := n.checkCompany(ctx, cfg, name); err != nil {
 		return nil, err
 	}
 	if err := n.joinCluster(ctx, cfg, name, incarnation); err != nil {
@@ -119,6 +128,10 @@ func Open(ctx context.Context, cfg Config) (_ *Node, err error) {
 	if err := n.serveCluster(ctx); err != nil {
 		return nil, err
 	}
+	if n.lease != nil && n.member != nil {
+		n.serving.Go(func() error { n.followLease(); return nil })
+		n.serving.Go(func() error { n.tellOwners(); return nil })
+	}
 	return n, nil
 }
 
@@ -126,9 +139,8 @@ func Open(ctx context.Context, cfg Config) (_ *Node, err error) {
 // the owner token of its streams without their epochs.
 func (n *Node) compose(cfg Config, rows store.Store, token string) (err error) {
 	text := plane.NewBudget(cmp.Or(cfg.MaxText, DefaultMaxText))
-	metrics := router.NewMetrics()
 	if n.lease != nil {
-		metrics.ObserveLease(n.lease.Stats)
+		n.metrics.ObserveLease(n.lease.Stats)
 	}
 	n.actors, err = actor.New(actor.Config{
 		Plane: plane.Config{
@@ -137,29 +149,31 @@ func (n *Node) compose(cfg Config, rows store.Store, token string) (err error) {
 			Budget: text,
 			Policy: cfg.Policy,
 			Logger: n.log,
-			Hooks:  n.announcing(n.hooks(metrics)),
+			Hooks:  n.announcing(n.hooks(n.metrics)),
 		},
 		Node:      token,
 		Authorize: router.Authorize,
 		Linger:    cfg.Linger,
 		Relay:     n.relay(),
+
+		ProducerTimeout: cfg.ProducerTimeout,
 	})
 	if err != nil {
 		return err
 	}
-	metrics.Observe(n.actors, text)
+	n.metrics.Observe(n.actors, text)
 	if err := n.openNews(token); err != nil {
 		return err
 	}
-	n.news.observe(metrics)
+	n.news.observe(n.metrics)
 	var verifier *auth.Verifier
 	if cfg.Keys != nil {
 		verifier = auth.NewVerifier(auth.Config{Keys: cfg.Keys, Audience: cfg.Audience})
 	}
 	n.router, err = router.New(router.Config{
-		Actors: n.actors, Store: rows, Metrics: metrics, Verifier: verifier, Publish: n.news.publish(),
+		Actors: n.actors, Store: rows, Metrics: n.metrics, Verifier: verifier, Publish: n.news.publish(),
 		Cluster: n.cluster(), FlyReplay: cfg.Cluster != nil && cfg.Cluster.FlyReplay,
-		Limits: cfg.Limits, Logger: n.log,
+		Generate: cfg.Generate, Limits: cfg.Limits, Logger: n.log,
 	})
 	if err != nil {
 		return err
@@ -190,13 +204,20 @@ func (n *Node) hooks(m *router.Metrics) plane.Hooks {
 		Ended: func(s *plane.Stream, end plane.Ending) {
 			m.Ended(end.Status)
 			n.log.Info("stream ended", "streamId", s.ID(), "epoch", s.Epoch(), "status", end.Status, "seq", end.Seq)
+			if errors.Is(end.Err, plane.ErrFenced) {
+				select {
+				case n.fenced <- s.ID():
+				default: // who reads the stream, or produces it, asks as well
+				}
+			}
 		},
 	}
 }
 
 func (n *Node) serve(listener net.Listener, headerTime time.Duration) {
 	n.server = &http.Server{
-		Handler:           &n.public,
+		Handler:           http.HandlerFunc(n.receive),
+		ConnContext:       withVisit,
 		ReadHeaderTimeout: headerTime,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    headerBytes,
@@ -255,7 +276,8 @@ func (n *Node) Failed() <-chan struct{} { return n.failed }
 
 // Drain stops the node without losing what was produced: it opens no more
 // streams and says so to who asks whether it is ready, hands every live stream
-// over to another node of its cluster, seals what nobody takes interrupted, lets
+// over to another node of its cluster but those of its own model calls, which it lets
+// end as long as there is time, seals what nobody takes interrupted, lets
 // readers take the end of theirs, or follow those that go on elsewhere until
 // it is time to go there themselves, and returns when nothing runs any longer or
 // ctx is done. It reports what did not reach the store.
@@ -263,6 +285,7 @@ func (n *Node) Drain(ctx context.Context) error {
 	work, cancel := saving(ctx)
 	defer cancel()
 	n.handOver(work)
+	n.finishGenerations(work)
 	err := n.actors.Drain(work) // connections are still accepted: a refusal is an answer, too
 	down := make(chan error, 1)
 	go func() { down <- n.server.Shutdown(work) }()

@@ -71,15 +71,15 @@ func TestAProducerResumesWhereItsStreamIs(t *testing.T) {
 				t.Errorf("resume: %d %s, want %d %+v", a.status, a.body, status, want)
 			}
 		}
-		resume(http.StatusCreated, wire.Opened{Status: plane.StatusStreaming}) // there was none
+		resume(http.StatusCreated, wire.Opened{Status: plane.StatusStreaming, ProducerEpoch: "1.1"}) // there was none
 		n.push("m1", 0, "durable ")
 		n.flush("m1")
 		n.push("m1", 8, "produced")
-		resume(http.StatusOK, wire.Opened{Seq: 16, DurableSeq: 8, Status: plane.StatusStreaming})
+		resume(http.StatusOK, wire.Opened{Seq: 16, DurableSeq: 8, Status: plane.StatusStreaming, ProducerEpoch: "1.2"})
 		if a := n.do(http.MethodPost, path("m1", "append"), `{"text":"\ud83d"}`); a.status != http.StatusOK {
 			t.Fatal(a)
 		}
-		resume(http.StatusOK, wire.Opened{Seq: 17, DurableSeq: 8, Status: plane.StatusStreaming}) // a half is received
+		resume(http.StatusOK, wire.Opened{Seq: 17, DurableSeq: 8, Status: plane.StatusStreaming, ProducerEpoch: "1.3"}) // a half is received
 		n.seal("m1")
 		end := wire.Opened{Seq: 17, DurableSeq: 17, Status: plane.StatusComplete}
 		resume(http.StatusOK, end)

@@ -113,7 +113,7 @@ func TestAHoleEndsItsReader(t *testing.T) {
 		t.Errorf("the log says %s", said)
 	}
 	n.push("m1", 3, "x")
-	wantError(t, "flush", n.do(http.MethodPost, path("m1", "flush"), ""), http.StatusConflict, "fenced")
+	wantError(t, "flush", n.do(http.MethodPost, path("m1", "flush"), ""), http.StatusServiceUnavailable, "owner_fenced")
 	await(t, "the stream is not here", n.retired)
 	for what, accept := range map[string]string{"snapshot": "application/json", "read": "text/event-stream"} {
 		a := n.do(http.MethodGet, path("m1")+"?plane=durable", "", "Accept", accept)
@@ -154,7 +154,9 @@ func TestTextThatWasLostIsNotContinuedByOther(t *testing.T) {
 		t.Fatal(err)
 	}
 	release()
+	n.cfg.LeaseTTL, n.cfg.Grace = 2*time.Second, 2*time.Second
 	n = openNode(t, n.cfg)
+	n.swept("m1")
 	opened, err := n.client.Open(t.Context(), "m1", wire.Open{})
 	if err != nil || opened.Epoch != 2 || opened.Seq != 0 {
 		t.Fatalf("opened again: %+v, %v", opened, err)

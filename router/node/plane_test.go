@@ -132,7 +132,7 @@ func TestASnapshotIsTheStreamAsItIs(t *testing.T) {
 	t.Parallel()
 	onEachStore(t, node.Config{Policy: patient()}, func(t *testing.T, n *running) {
 		a := n.do(http.MethodPost, path("m1"), `{"producer":"app 7","meta":{"b": 1,"a":["\u0000é"]}}`)
-		want := `{"streamId":"m1","seq":0,"durableSeq":0,"epoch":1,"status":"streaming"}` + "\n"
+		want := `{"streamId":"m1","seq":0,"durableSeq":0,"epoch":1,"status":"streaming","producerEpoch":"1.1"}` + "\n"
 		if a.status != http.StatusCreated || a.body != want {
 			t.Errorf("open: %d %s", a.status, a.body)
 		}

@@ -84,7 +84,31 @@ func TestAFollowerOnAnotherNodeIsToldOfEachAdvance(t *testing.T) {
 	})
 }
 
-// The producer is silent: neither a delta nor a checkpoint shows it the flag.
+// stopsQuiet checks that a cancel of stream m1 reaches its producer and its reader,
+// and no other stream. The producer is silent: neither a delta nor a checkpoint shows
+// it the flag.
+func (r *running) stopsQuiet(cancel func()) {
+	r.tb.Helper()
+	r.open("m1")
+	r.open("m2")
+	p := r.pump("m1", "from=0", "text/plain")
+	p.piece("produced")
+	follower := r.reads("m1", "")
+	if err := follower.until(8); err != nil {
+		r.tb.Fatal(err)
+	}
+	cancel()
+	if line := p.last(); !line.Done || !line.Cancelled || line.Seq != 8 {
+		r.tb.Errorf("the producer was told %+v", line)
+	}
+	if err := follower.rest(); err != nil || follower.end.Status != plane.StatusCancelled || follower.end.Seq != 8 {
+		r.tb.Errorf("the reader was told %+v, %v", follower.end, err)
+	}
+	if snap := r.snapshot("m2"); snap.Status != plane.StatusStreaming {
+		r.tb.Errorf("another stream is %s", snap.Status)
+	}
+}
+
 func TestACancelReachesAQuietStream(t *testing.T) {
 	t.Parallel()
 	for name, cancel := range map[string]func(t *testing.T, owner, other *running){
@@ -106,24 +130,7 @@ func TestACancelReachesAQuietStream(t *testing.T) {
 			onEachShared(t, func(t *testing.T, in func(node.Config) node.Config) {
 				owner := openNode(t, in(node.Config{Policy: patient()}))
 				other := openNode(t, in(node.Config{Policy: patient(), Name: "n2"}))
-				owner.open("m1")
-				owner.open("m2")
-				p := owner.pump("m1", "from=0", "text/plain")
-				p.piece("produced")
-				r := owner.reads("m1", "")
-				if err := r.until(8); err != nil {
-					t.Fatal(err)
-				}
-				cancel(t, owner, other)
-				if line := p.last(); !line.Done || !line.Cancelled || line.Seq != 8 {
-					t.Errorf("the producer was told %+v", line)
-				}
-				if err := r.rest(); err != nil || r.end.Status != plane.StatusCancelled || r.end.Seq != 8 {
-					t.Errorf("the reader was told %+v, %v", r.end, err)
-				}
-				if snap := owner.snapshot("m2"); snap.Status != plane.StatusStreaming {
-					t.Errorf("another stream is %s", snap.Status)
-				}
+				owner.stopsQuiet(func() { cancel(t, owner, other) })
 			})
 		})
 	}

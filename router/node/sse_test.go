@@ -251,7 +251,7 @@ func TestLastEventIDWinsOverFrom(t *testing.T) {
 		{"from=7", "-3", 7},
 		{"from=7", " 4", 4},
 		{"from=7", "4@1", 4},
-		{"from=7", "4@9", 4}, // of an epoch that has not been: at worst it is read as the newest
+		{"from=7", "4@9", 4}, // of an epoch that this node knows nothing of: read where it is durable
 		{"from=7", "4abc", 4},
 		{"", "", 0},
 		{"from=", "", 0},
@@ -266,6 +266,9 @@ func TestLastEventIDWinsOverFrom(t *testing.T) {
 			if c.id != "" || c.query == "from=2" {
 				header = []string{"Last-Event-ID", c.id}
 			}
+			if c.id == "4@9" && plane == "live" {
+				continue // is absent there, as the next test shows
+			}
 			text, r := n.text("m1", c.query+"&plane="+plane, header...)
 			if r.from != c.want || text != "0123456789"[c.want:] {
 				t.Errorf("%q, id %q, plane %s: from %d %q, want %d", c.query, c.id, plane, r.from, text, c.want)
@@ -277,10 +280,22 @@ func TestLastEventIDWinsOverFrom(t *testing.T) {
 	}
 }
 
+// What it has may be newer than this node, which may be the one that is fenced.
+func TestAReaderOfALaterEpochIsNotServedFromMemory(t *testing.T) {
+	t.Parallel()
+	n := openNode(t, node.Config{})
+	n.whole("m1", "0123456789")
+	r := n.reads("m1", "plane=live", "Last-Event-ID", "4@9")
+	if err := r.rest(); err != nil || r.end.Kind != "absent" {
+		t.Errorf("told %+v, %v", r.end, err)
+	}
+}
+
 func TestIDsCarryTheEpochFromTheSecondOn(t *testing.T) {
 	t.Parallel()
 	onEachStore(t, node.Config{}, func(t *testing.T, n *running) {
 		n.open("m1") // epoch 1, which ends with nothing
+		n.seal("m1")
 		n = n.restart()
 		n.open("m1")
 		s := n.dial()

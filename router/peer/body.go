@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"sync"
 	"time"
 )
@@ -100,7 +101,7 @@ type incoming struct {
 	ctx    context.Context
 }
 
-var errSilent = errors.New("it fell silent")
+var errSilent = fmt.Errorf("it fell silent: %w", os.ErrDeadlineExceeded)
 
 func newIncoming(ctx context.Context, body io.ReadCloser, idle time.Duration, cancel context.CancelCauseFunc) io.ReadCloser {
 	if body == http.NoBody {

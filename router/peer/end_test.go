@@ -182,7 +182,7 @@ func TestClosingTheServerEndsStreamsAndWaitsForHandlers(t *testing.T) {
 	})
 }
 
-func TestShutdownLetsRequestsEndAndTheNextGoElsewhere(t *testing.T) {
+func TestAGoodbyeLetsRequestsEndAndTheNextGoElsewhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork()
 		s := n.serve(t, peer.ServerConfig{Identity: identity("b"), Handler: http.HandlerFunc(
@@ -201,7 +201,7 @@ func TestShutdownLetsRequestsEndAndTheNextGoElsewhere(t *testing.T) {
 		stopping.Go(func() {
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 			defer cancel()
-			if err := s.Shutdown(ctx); err != nil {
+			if err := s.Goodbye(ctx); err != nil {
 				t.Error(err)
 			}
 		})

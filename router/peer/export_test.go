@@ -1,5 +1,7 @@
 package peer
 
+import "context"
+
 // Unreachable says whether requests to the peer of that name fail at once at
 // present, but for a probe now and then, because one failed lately.
 func (c *Client) Unreachable(name string) bool {
@@ -8,3 +10,7 @@ func (c *Client) Unreachable(name string) bool {
 	c.mu.Unlock()
 	return l != nil && l.isDown()
 }
+
+// Goodbye takes no more requests and waits for those under way, as servers of
+// HTTP/2 do that end in good order, until ctx ends.
+func (s *Server) Goodbye(ctx context.Context) error { return s.http.Shutdown(ctx) }

@@ -1,7 +1,6 @@
 package peer
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -120,10 +119,6 @@ func (s *Server) Serve(l net.Listener) error {
 	}
 	return err
 }
-
-// Shutdown takes no more requests and waits for those under way, until ctx ends.
-// Close is still to be called.
-func (s *Server) Shutdown(ctx context.Context) error { return s.http.Shutdown(ctx) }
 
 // Close ends all connections and waits for handlers and Serve to return: a
 // handler must not outlast its request's context. It may be called twice.

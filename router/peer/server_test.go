@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -203,12 +204,24 @@ func TestACrowdOfStrangersKeepsNoMemberOut(t *testing.T) {
 		b := peer.Peer{Name: "b", Addr: "b:1"}
 		before := n.client(t, peer.Config{Identity: identity("a")})
 		asks(t, before, b, get("/"))
-		for range 300 {
+		crowd := make([]net.Conn, 300)
+		for i := range crowd {
 			conn, err := n.Dial(t.Context(), b.Addr)
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer conn.Close()
+			crowd[i] = conn
+		}
+		open := 0
+		for _, conn := range crowd {
+			_ = conn.SetReadDeadline(time.Now().Add(time.Millisecond))
+			if _, err := conn.Read(make([]byte, 1)); errors.Is(err, os.ErrDeadlineExceeded) {
+				open++
+			}
+		}
+		if open > 64 {
+			t.Errorf("%d strangers are inside, want 64 at most", open)
 		}
 		asks(t, n.client(t, peer.Config{Identity: identity("c")}), b, get("/"))
 		asks(t, before, b, get("/"))

@@ -81,6 +81,18 @@ func (e *Error) Error() string {
 // reader: it may name hosts and keys.
 func (e *Error) Raw() string { return e.raw }
 
+// ParseError returns the Error that the body of a refusal, which is no stream, tells
+// of. Of a body that is no JSON nothing is said: it is a page of some proxy.
+func ParseError(body []byte) *Error {
+	if !json.Valid(body) {
+		return &Error{raw: string(body)}
+	}
+	if list := elements(body); len(list) > 0 { // some wrap an error in a list
+		body = list[0]
+	}
+	return newError(body)
+}
+
 // reported reports whether raw, the value of a field that is named for errors,
 // says that there was one. Some providers send null, false or "" for none.
 func reported(raw json.RawMessage) bool {
@@ -113,7 +125,9 @@ func newError(data []byte) *Error {
 			inner.raw = e.raw
 			return inner
 		}
-		e.Type, e.Code = name(v.Type), name(v.Code)
+		if e.Type, e.Code = name(v.Type), name(v.Code); e.Type == "error" { // the event's
+			e.Type = ""
+		}
 		message = scalar(v.Message)
 		if message == "" {
 			message = scalar(v.Detail)

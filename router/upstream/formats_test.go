@@ -114,6 +114,43 @@ var samples = []struct {
 	},
 	{file: "anthropic-whole-error.json", format: upstream.Anthropic, failure: errReported, want: upstream.Summary{Events: 1}},
 	{
+		file: "responses-text.sse", format: upstream.Responses, deltas: []string{"Hello", " there"},
+		want: upstream.Summary{FinishReason: "completed", Model: "m-large", Events: 10, Usage: []byte(responsesUsage)},
+	},
+	{
+		file: "responses-reasoning-tools.sse", format: upstream.Responses, deltas: []string{"42"},
+		want: upstream.Summary{FinishReason: "completed", Model: "m-large", Events: 15, Skipped: 3, Usage: []byte(responsesUsage)},
+	},
+	{
+		file: "responses-incomplete.sse", format: upstream.Responses, deltas: []string{"Some"},
+		want: upstream.Summary{FinishReason: "max_output_tokens", Model: "m-large", Events: 6, Usage: []byte(responsesUsage)},
+	},
+	{
+		file: "responses-failed.sse", format: upstream.Responses, deltas: []string{"Partial"}, failure: errReported,
+		want: upstream.Summary{Model: "m-large", Events: 6},
+	},
+	{
+		file: "responses-error.sse", format: upstream.Responses, deltas: []string{"Partial"}, failure: errReported,
+		want: upstream.Summary{Model: "m-large", Events: 6},
+	},
+	{
+		file: "responses-cut.sse", format: upstream.Responses, deltas: []string{"Some", " of it"}, failure: upstream.ErrTruncated,
+		want: upstream.Summary{Model: "m-large", Events: 6},
+	},
+	{
+		file: "responses-end-only.sse", format: upstream.Responses, deltas: []string{"All at once.", " And more."},
+		want: upstream.Summary{FinishReason: "completed", Model: "m-large", Events: 3, Skipped: 1, Usage: []byte(responsesUsage)},
+	},
+	{
+		file: "responses-halves.sse", format: upstream.Responses, deltas: []string{"Hi \xED\xA0\xBD", "\xED\xB8\x80!"},
+		want: upstream.Summary{FinishReason: "completed", Model: "m-large", Events: 7},
+	},
+	{
+		file: "responses-whole.json", format: upstream.Responses, deltas: []string{"Whole", " answer."},
+		want: upstream.Summary{FinishReason: "completed", Model: "m-large", Events: 1, Skipped: 1, Usage: []byte(responsesUsage)},
+	},
+	{file: "responses-whole-failed.json", format: upstream.Responses, failure: errReported, want: upstream.Summary{Events: 1}},
+	{
 		file: "lines.ndjson", format: upstream.NDJSON, deltas: []string{"One ", "two ", "three\n", "end"},
 		want: upstream.Summary{Events: 6, Skipped: 1},
 	},
@@ -130,6 +167,9 @@ var samples = []struct {
 		want: upstream.Summary{Events: 2},
 	},
 }
+
+const responsesUsage = `{"input_tokens":19,"input_tokens_details":{"cached_tokens":0},"output_tokens":10,` +
+	`"output_tokens_details":{"reasoning_tokens":0},"total_tokens":29}`
 
 func TestSamplesOfTheProviders(t *testing.T) {
 	for _, tt := range samples {
@@ -206,6 +246,14 @@ func TestSmallBodies(t *testing.T) {
 		{"a JSON body after a mark", upstream.OpenAI, "application/json", "\uFEFF \n" + `{"choices":[{"message":{"content":"a"}}]}`, "a", nil},
 		{"a stream called JSON", upstream.OpenAI, "application/json", text + "data: [DONE]\n\n", "a", nil},
 		{"a stream called HTML", upstream.OpenAI, "text/html", text + "data: [DONE]\n\n", "", upstream.ErrMalformed},
+		{"a response's [DONE] before its end", upstream.Responses, "", "data: {\"type\":\"response.created\"}\n\ndata: [DONE]\n\n", "", upstream.ErrTruncated},
+		{"nothing", upstream.Responses, "", "", "", upstream.ErrEmpty},
+		{"an end without a response", upstream.Responses, "", "data: {\"type\":\"response.output_text.delta\",\"delta\":\"a\"}\n\ndata: {\"type\":\"response.completed\"}\n\n", "a", nil},
+		{"a failure without a response", upstream.Responses, "", "data: {\"type\":\"response.failed\"}\n\n", "", errReported},
+		{"a delta that is a number", upstream.Responses, "", "data: {\"type\":\"response.output_text.delta\",\"delta\":5}\n\n", "", upstream.ErrMalformed},
+		{"an error without a type", upstream.Responses, "", "data: {\"error\":{\"message\":\"m\"}}\n\n", "", errReported},
+		{"events of another format", upstream.Responses, "", text, "", upstream.ErrMalformed},
+		{"a completion", upstream.Responses, "application/json", `{"choices":[{"message":{"content":"a"}}]}`, "", upstream.ErrMalformed},
 		{"JSON called text", upstream.Text, "application/json", `{"error":"x"}`, "", upstream.ErrMalformed},
 		{"a stream called text", upstream.Text, "text/event-stream", text, "", upstream.ErrMalformed},
 		{"bytes called nothing", upstream.Text, "application/octet-stream", "a", "a", nil},
@@ -305,7 +353,7 @@ func TestCancellingEndsARead(t *testing.T) {
 }
 
 func TestParseFormat(t *testing.T) {
-	for _, f := range []upstream.Format{upstream.OpenAI, upstream.Anthropic, upstream.NDJSON, upstream.Text} {
+	for _, f := range []upstream.Format{upstream.OpenAI, upstream.Responses, upstream.Anthropic, upstream.NDJSON, upstream.Text} {
 		if got, err := upstream.ParseFormat(string(f)); got != f || err != nil {
 			t.Errorf("%q: %q, %v", f, got, err)
 		}

@@ -51,6 +51,10 @@ func FuzzOpenAI(f *testing.F) {
 	fuzz(f, upstream.OpenAI, "*.sse", "*.json", "*.html")
 }
 
+func FuzzResponses(f *testing.F) {
+	fuzz(f, upstream.Responses, "responses-*", "error-*")
+}
+
 func FuzzAnthropic(f *testing.F) {
 	fuzz(f, upstream.Anthropic, "anthropic-*", "error-*")
 }

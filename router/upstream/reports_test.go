@@ -76,6 +76,10 @@ var reports = []struct {
 		mustNot: []string{"sk-CANARY", "CANARY", "10.1.2.3", "8000"},
 	},
 	{
+		file: "responses-failed.sse", format: upstream.Responses, failure: errReported, text: "Partial", units: 7, sha256: partial,
+		mustNot: []string{"CANARY", "10.1.2.3", "8000"},
+	},
+	{
 		file: "glued-error.sse", failure: upstream.ErrMalformed, text: "Kept text.", units: 10, mustNot: []string{"half"},
 		sha256: "b07a55bfa075bd717a1405961c6fe1610e8226b42e20fd341002d2f24388e440",
 	},

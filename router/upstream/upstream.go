@@ -1,16 +1,16 @@
 // Package upstream reads the streams of language-model providers and gives out
 // the response text in them.
 //
-// The response is the text content of choice 0 and nothing else. Reasoning,
+// The response is the text content of choice 0 (of a response, its messages') and nothing else. Reasoning,
 // tool calls, refusals, other choices and event types it does not know are
 // skipped and counted; of a content list the text parts are taken. Text is
 // handed on as it was written: half of a surrogate pair stays half (in WTF-8),
 // because its mate may be in the next delta; package plane joins them.
 //
-// A response is complete when its own protocol says so: [DONE] or message_stop,
-// whatever reason to finish came before; a whole JSON body; for NDJSON and plain
-// text, the end of the body. What follows [DONE] and message_stop is not waited
-// for and not read.
+// A response is complete when its own protocol says so: [DONE], message_stop,
+// response.completed or response.incomplete, whatever reason to finish came before; a whole JSON body; for NDJSON and plain
+// text, the end of the body. What follows such an end is not waited for and not
+// read.
 // Anything else is an error, and the text before it stays good:
 //
 //   - *[Error]: the provider reported a failure, at whatever place and in
@@ -39,19 +39,20 @@ import (
 // Format names how a provider writes its stream.
 type Format string
 
-// The formats. The first two also take a whole response in one JSON body, which
+// The formats. The first three also take a whole response in one JSON body, which
 // is what some providers answer to a request for a stream.
 const (
-	OpenAI    Format = "openai"    // chat completions, server-sent events
-	Anthropic Format = "anthropic" // messages, server-sent events
-	NDJSON    Format = "ndjson"    // lines {"text":"…"} or "…"
-	Text      Format = "text"      // the body is the text
+	OpenAI    Format = "openai"           // chat completions, server-sent events
+	Responses Format = "openai-responses" // responses, server-sent events
+	Anthropic Format = "anthropic"        // messages, server-sent events
+	NDJSON    Format = "ndjson"           // lines {"text":"…"} or "…"
+	Text      Format = "text"             // the body is the text
 )
 
 // ParseFormat returns the format of that name.
 func ParseFormat(name string) (Format, error) {
 	switch f := Format(name); f {
-	case OpenAI, Anthropic, NDJSON, Text:
+	case OpenAI, Responses, Anthropic, NDJSON, Text:
 		return f, nil
 	default:
 		return "", fmt.Errorf("unknown upstream format %q", name)
@@ -138,6 +139,8 @@ func (in *intake) read(r io.Reader, format Format) error {
 	switch format {
 	case OpenAI:
 		return in.readEvents(r, &openAI{in: in})
+	case Responses:
+		return in.readEvents(r, &responses{in: in})
 	case Anthropic:
 		return in.readEvents(r, &anthropic{in: in})
 	case NDJSON:

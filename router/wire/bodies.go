@@ -27,6 +27,31 @@ type Opened struct {
 	ProducerEpoch string `json:"producerEpoch,omitempty"`
 }
 
+// Generate is the body of a generate.
+type Generate struct {
+	Upstream string          `json:"upstream"` // one that the server knows by that name
+	Request  json.RawMessage `json:"request"`  // as the upstream's format has it
+	Producer string          `json:"producer,omitempty"`
+	Meta     json.RawMessage `json:"meta,omitempty"` // an object
+}
+
+// Generated answers a generate.
+type Generated struct {
+	Opened
+	Error      string     `json:"error,omitempty"` // with status error
+	Generation Generation `json:"generation"`
+}
+
+// Generation is what is known of a model call. The stream's meta has it as its member
+// generation: until the stream is sealed, the first two.
+type Generation struct {
+	Upstream     string          `json:"upstream"`
+	Request      string          `json:"request"` // SHA-256 of upstream and request: equal ones are one generation
+	Model        string          `json:"model,omitempty"`
+	FinishReason string          `json:"finishReason,omitempty"` // as the provider calls it
+	Usage        json.RawMessage `json:"usage,omitempty"`        // as the provider says it
+}
+
 // Ack answers an append or a flush, and is a line of a pump's answer.
 type Ack struct {
 	Seq        int64 `json:"seq"` // where the next append starts

@@ -16,6 +16,7 @@ var (
 	ErrForeign      = errors.New("request comes from another site")
 	ErrTooLarge     = errors.New("request body is too large")
 	ErrMediaType    = errors.New("content type is not supported")
+	ErrUpstream     = errors.New("upstream failed")
 	ErrUnavailable  = errors.New("node can't serve this now; try again")
 	ErrNoRoute      = errors.New("no such route")
 	ErrMethod       = errors.New("method is not allowed here")
@@ -47,7 +48,7 @@ var codes = []struct {
 	{plane.ErrClosed, http.StatusConflict, "closed"},
 	{plane.ErrCancelled, http.StatusConflict, "cancelled"},
 	{plane.ErrSuperseded, http.StatusConflict, "fenced"},
-	{plane.ErrFenced, http.StatusServiceUnavailable, "owner_fenced"}, // the stream goes on elsewhere
+	{plane.ErrFenced, http.StatusServiceUnavailable, "owner_fenced"},          // the stream goes on elsewhere
 	{plane.ErrProducerEpoch, http.StatusServiceUnavailable, "producer_epoch"}, // asked of a node that is behind the times
 	{plane.ErrGap, http.StatusConflict, "gap"},
 	{plane.ErrConflict, http.StatusConflict, "conflict"},
@@ -57,6 +58,7 @@ var codes = []struct {
 	{ErrMediaType, http.StatusUnsupportedMediaType, "unsupported_media_type"},
 	{plane.ErrFull, http.StatusServiceUnavailable, "full"},
 	{ErrUnsupported, http.StatusNotImplemented, "unsupported"},
+	{ErrUpstream, http.StatusBadGateway, "upstream"},
 	{ErrUnavailable, http.StatusServiceUnavailable, "unavailable"},
 }
 

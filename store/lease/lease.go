@@ -5,7 +5,9 @@
 // The lease is by the database's clock. Whether it may be trusted is by this
 // process's monotonic clock, and a fifth of the lease earlier: a node that can't
 // renew stops before the others may think that it is gone. One that was paused
-// past both finds out at its next write: its owner tokens decide.
+// past both finds out at its next write: its owner tokens decide. And if that clock
+// stood still, as it does while a machine is suspended, the database tells at the next
+// renewal that there was a gap.
 package lease
 
 import (
@@ -44,8 +46,13 @@ type Config struct {
 	Retention time.Duration
 
 	// Regained, if set, is called when the lease is held again after a gap, in which
-	// others may have sealed what is this node's. It must not block.
+	// others may have sealed what is this node's: one that was noticed here, or one that
+	// only the database has seen. It must not block.
 	Regained func()
+
+	// Turned, if set, is called when the lease ceases to be held, and when it is held
+	// again. It must not block.
+	Turned func(held bool)
 
 	Logger *slog.Logger // nil discards
 }
@@ -63,6 +70,7 @@ type Keeper struct {
 	cfg  Config
 	log  *slog.Logger
 	term atomic.Pointer[term]
+	news chan struct{} // holds one: there is another term
 
 	failing, told bool // whether the last renewal failed, and the log was told that the lease is held; for renew
 
@@ -77,6 +85,7 @@ type Keeper struct {
 type term struct {
 	since time.Time // it had no gap from here on
 	until time.Time
+	began time.Time // since, by the database's clock
 }
 
 // Keep renews the lease once, and from then on until ctx ends or Stop is called.
@@ -91,15 +100,18 @@ func Keep(ctx context.Context, cfg Config) (*Keeper, error) {
 	}
 	cfg.TTL = cmp.Or(cfg.TTL, DefaultTTL)
 	cfg.Grace = cmp.Or(cfg.Grace, DefaultGrace)
-	k := &Keeper{cfg: cfg, log: cfg.Logger}
+	k := &Keeper{cfg: cfg, log: cfg.Logger, news: make(chan struct{}, 1)}
 	if k.log == nil {
 		k.log = slog.New(slog.DiscardHandler)
 	}
-	k.term.Store(&term{})
+	k.term.Store(new(term))
 	ctx, k.end = context.WithCancel(ctx)
 	next := k.renew(ctx)
 	k.running.Go(func() { k.renewing(ctx, next) })
 	k.running.Go(func() { every(ctx, cfg.TTL/2, k.sweep) })
+	if cfg.Turned != nil {
+		k.running.Go(func() { k.watch(ctx) })
+	}
 	if cfg.Retention > 0 {
 		k.running.Go(func() { every(ctx, min(retentionEvery, cfg.Retention), k.retain) })
 	}
@@ -125,7 +137,7 @@ func (k *Keeper) Stop() {
 func (k *Keeper) Release(ctx context.Context) (err error) {
 	k.Stop()
 	k.release.Do(func() {
-		k.term.Store(&term{})
+		k.start(term{})
 		err = k.cfg.Store.Release(ctx, k.cfg.Node)
 	})
 	return err
@@ -151,7 +163,8 @@ func (k *Keeper) renew(ctx context.Context) (next time.Time) {
 	beat, began := k.cfg.TTL*3/10, time.Now()
 	call, cancel := context.WithTimeout(ctx, beat)
 	defer cancel()
-	err := k.cfg.Store.Renew(call, k.cfg.Node, k.cfg.TTL)
+	since, err := k.cfg.Store.Renew(call, k.cfg.Node, k.cfg.TTL)
+	was := k.term.Load()
 	switch {
 	case ctx.Err() != nil: // stopped
 	case err != nil:
@@ -162,16 +175,45 @@ func (k *Keeper) renew(ctx context.Context) (next time.Time) {
 		}
 		k.failing, k.told = true, held
 		return time.Now().Add(k.cfg.TTL / 10)
-	case k.Held():
-		k.term.Store(&term{since: k.term.Load().since, until: began.Add(k.cfg.TTL * 8 / 10)})
+	case k.Held() && since.Equal(was.began):
+		k.start(term{since: was.since, until: began.Add(k.cfg.TTL * 8 / 10), began: since})
 	default: // the first, or after a gap
-		again := !k.term.Load().since.IsZero()
-		k.term.Store(&term{since: began, until: began.Add(k.cfg.TTL * 8 / 10)})
-		if again && k.cfg.Regained != nil {
+		k.start(term{since: began, until: began.Add(k.cfg.TTL * 8 / 10), began: since})
+		if !was.since.IsZero() && k.cfg.Regained != nil {
 			k.cfg.Regained()
 		}
 		k.log.Info("the lease is renewed", "held", k.Held())
 	}
 	k.failing = false
 	return began.Add(beat)
+}
+
+// start begins another term.
+func (k *Keeper) start(t term) {
+	k.term.Store(&t)
+	select {
+	case k.news <- struct{}{}:
+	default:
+	}
+}
+
+// watch tells when the lease turns.
+func (k *Keeper) watch(ctx context.Context) {
+	over := time.NewTimer(0)
+	defer over.Stop()
+	for held := true; ; {
+		if now := k.Held(); now != held {
+			held = now
+			k.cfg.Turned(held)
+		}
+		if held {
+			over.Reset(time.Until(k.term.Load().until))
+		}
+		select {
+		case <-over.C:
+		case <-k.news:
+		case <-ctx.Done():
+			return
+		}
+	}
 }

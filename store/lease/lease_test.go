@@ -34,6 +34,7 @@ type database struct {
 	renewals []time.Duration
 	sweeps   []time.Duration
 	released int
+	since    time.Time // of the lease
 }
 
 func newDatabase() *database { return &database{began: time.Now()} }
@@ -56,12 +57,13 @@ func (d *database) answer(ctx context.Context) error {
 	return down
 }
 
-func (d *database) Renew(ctx context.Context, node store.Node, ttl time.Duration) error {
+func (d *database) Renew(ctx context.Context, node store.Node, ttl time.Duration) (since time.Time, err error) {
 	d.set(func(d *database) { d.renewals = append(d.renewals, time.Since(d.began)) })
 	if node != self || ttl != lease.DefaultTTL {
-		return errors.New("not the lease that was asked for")
+		return since, errors.New("not the lease that was asked for")
 	}
-	return d.answer(ctx)
+	d.set(func(d *database) { since = d.since })
+	return since, d.answer(ctx)
 }
 
 func (d *database) Release(context.Context, store.Node) error {
@@ -247,6 +249,33 @@ func TestTheSweeperRestsForTwoLeasesAfterAnOutage(t *testing.T) {
 	})
 }
 
+// Its own clock stood still, as while a machine is suspended.
+func TestAGapThatOnlyTheDatabaseHasSeenIsOne(t *testing.T) {
+	regained := 0
+	prepare := func(_ *database, cfg *lease.Config) { cfg.Regained = func() { regained++ } }
+	kept(t, prepare, func(t *testing.T, db *database, k *lease.Keeper) {
+		pass(time.Minute)
+		if regained != 0 {
+			t.Errorf("regained %d times, and it was never lost", regained)
+		}
+		_, before := db.times()
+		db.set(func(d *database) { d.since = time.Now() })
+		pass(3 * time.Second)
+		if regained != 1 || !k.Held() {
+			t.Errorf("held: %v, regained %d times", k.Held(), regained)
+		}
+		pass(19 * time.Second)
+		_, after := db.times()
+		if most := len(before) + 1; len(after) > most { // one before the renewal
+			t.Errorf("swept at %v", after[len(before):])
+		}
+		pass(20 * time.Second)
+		if _, sweeps := db.times(); regained != 1 || len(sweeps) <= len(after) {
+			t.Errorf("regained %d times, swept at %v", regained, sweeps[len(after):])
+		}
+	})
+}
+
 // Else the nodes of a cluster that was started at once would all look at once.
 func TestSweepsKeepNoBeat(t *testing.T) {
 	kept(t, nil, func(t *testing.T, db *database, k *lease.Keeper) {
@@ -294,6 +323,27 @@ func TestASweepEndsWithTheTermThatItBeganIn(t *testing.T) {
 		pass(time.Minute)
 		if s := k.Stats(); s.Swept != 35 {
 			t.Errorf("%+v", s)
+		}
+	})
+}
+
+func TestATurnOfTheLeaseIsToldAtOnce(t *testing.T) {
+	var turns []string
+	prepare := func(db *database, cfg *lease.Config) {
+		cfg.Turned = func(held bool) { turns = append(turns, fmt.Sprint(held, " at ", time.Since(db.began))) }
+	}
+	kept(t, prepare, func(t *testing.T, db *database, k *lease.Keeper) {
+		pass(3 * time.Second) // renewed
+		db.set(func(d *database) { d.down = errors.New("down") })
+		pass(10 * time.Second)
+		db.set(func(d *database) { d.down = nil })
+		pass(time.Minute)
+		db.set(func(d *database) { d.hangs = true })
+		pass(time.Minute)
+		k.Stop()
+		want := []string{"false at 11s", "true at 14s"}
+		if len(turns) != 3 || !slices.Equal(turns[:2], want) || !strings.HasPrefix(turns[2], "false") {
+			t.Errorf("told %q", turns)
 		}
 	})
 }

@@ -21,7 +21,7 @@ func (s *Store) SharedSQL() map[string][2]string {
 
 // Steady gives a node a lease that has had no gap for long.
 func (s *Store) Steady(ctx context.Context, node store.Node) error {
-	err := s.Renew(ctx, node, time.Hour)
+	_, err := s.Renew(ctx, node, time.Hour)
 	if err == nil {
 		_, err = s.pool.Exec(ctx, s.sql("UPDATE rillkeep.nodes SET since = '-infinity' WHERE name = $1 AND incarnation = $2"), node.Name, node.Incarnation)
 	}

@@ -9,9 +9,9 @@ import (
 )
 
 // Renew makes a node's lease last ttl from now on. See store.Shared.
-func (s *Store) Renew(ctx context.Context, node store.Node, ttl time.Duration) error {
+func (s *Store) Renew(ctx context.Context, node store.Node, ttl time.Duration) (since time.Time, err error) {
 	if err := s.name.Hold(ctx); err != nil { // its session may have been lost
-		return pg.Failed(ctx, err, "hold the name of %q", node.Name)
+		return time.Time{}, pg.Failed(ctx, err, "hold the name of %q", node.Name)
 	}
 	return s.leases.Renew(ctx, node, ttl)
 }

@@ -18,7 +18,7 @@ func renew(t *testing.T, s store.Shared, node store.Node) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if err := s.Renew(ctx, node, time.Hour); err != nil {
+	if _, err := s.Renew(ctx, node, time.Hour); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -89,7 +89,7 @@ func TestALeaseIsRenewedOnANewConnectionWhenTheServerTakesNoWrites(t *testing.T)
 		t.Fatal(err)
 	}
 	exec(t, db, "ALTER DATABASE "+name+" SET default_transaction_read_only = on")
-	if err := s.Renew(t.Context(), node, time.Hour); err == nil {
+	if _, err := s.Renew(t.Context(), node, time.Hour); err == nil {
 		t.Error("a read-only server took it")
 	}
 	exec(t, db, "ALTER DATABASE "+name+" RESET default_transaction_read_only")

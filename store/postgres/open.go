@@ -7,7 +7,7 @@
 // and keeps no connection meanwhile.
 //
 // Get, List and Text share all connections of the pool but three, so that checkpoints
-// don't wait behind readers. Beside its pool a store has connections of its own: from the first Interrupt on
+// don't wait behind readers. Beside its pool a store has connections of its own: from the first TakeName on
 // one whose session holds the node's name, from the first Renew on one for the
 // node's lease, and one that listens to the change feed. A pooler that gives
 // sessions away between transactions, such as PgBouncer, may carry all but the

@@ -18,7 +18,8 @@ const (
 		ON CONFLICT (name, incarnation) DO UPDATE
 		SET http_addr = excluded.http_addr, gossip_addr = excluded.gossip_addr,
 			heartbeat_at = excluded.heartbeat_at, expires_at = excluded.expires_at,
-			since = CASE WHEN n.heartbeat_at + (n.expires_at - n.heartbeat_at) * 0.6 > ?5 THEN min(n.since, ?5) ELSE ?5 END`
+			since = CASE WHEN n.heartbeat_at + (n.expires_at - n.heartbeat_at) * 0.6 > ?5 THEN min(n.since, ?5) ELSE ?5 END
+		RETURNING since`
 
 	releaseSQL = `DELETE FROM nodes WHERE name = ?1 AND incarnation = ?2`
 
@@ -44,21 +45,22 @@ const (
 const leaseKept = time.Hour
 
 // Renew makes a node's lease last ttl from now on. See store.Shared.
-func (s *Store) Renew(ctx context.Context, node store.Node, ttl time.Duration) error {
-	err := s.do(func() error {
+func (s *Store) Renew(ctx context.Context, node store.Node, ttl time.Duration) (since time.Time, err error) {
+	var began int64
+	err = s.do(func() error {
 		if err := s.names.hold(ctx); err != nil {
 			return err
 		}
 		return s.writer.writeSoon(ctx, func(stmt statements) error {
 			now := now() // and not when it was asked for: it may have waited
-			_, err := stmt.exec(renewSQL, node.Name, node.Incarnation, node.HTTPAddr, node.GossipAddr, now, now+ttl.Microseconds())
-			return err
+			return stmt.conn.QueryRowContext(context.Background(), renewSQL,
+				node.Name, node.Incarnation, node.HTTPAddr, node.GossipAddr, now, now+ttl.Microseconds()).Scan(&began)
 		})
 	})
 	if err != nil {
-		return fmt.Errorf("renew the lease of %q: %w", node.Name, err)
+		return time.Time{}, fmt.Errorf("renew the lease of %q: %w", node.Name, err)
 	}
-	return nil
+	return time.UnixMicro(began), nil
 }
 
 // Release gives up a node's lease. See store.Shared.

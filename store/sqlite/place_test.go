@@ -35,7 +35,7 @@ func TestWhatIsWrittenToAFileThatWasTakenAwayIsNotSaidToBeDurable(t *testing.T) 
 			if err == nil || !strings.Contains(err.Error(), "taken away") {
 				t.Errorf("append: %v", err)
 			}
-			if err := s.Renew(t.Context(), store.Node{Name: "n1", Incarnation: "boot1"}, time.Minute); err == nil {
+			if _, err := s.Renew(t.Context(), store.Node{Name: "n1", Incarnation: "boot1"}, time.Minute); err == nil {
 				t.Error("the lease is renewed")
 			}
 		})

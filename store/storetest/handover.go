@@ -56,9 +56,11 @@ func testHandover(t *testing.T, open func(testing.TB) backed) {
 				t.Errorf("adopt: %v", err)
 			}
 		},
-		"and an append at once decide between them": handAppendRace,
-		"and a seal at once decide between them":    handSealRace,
-		"of many adopters at once has one winner":   adoptRace,
+		"is undone by a seal with the mark, and by no other write": handBack,
+		"and an append at once decide between them":                handAppendRace,
+		"and a seal at once decide between them":                   handSealRace,
+		"of many adopters at once has one winner":                  adoptRace,
+		"and its taking back decide between them":                  backRace,
 	})
 }
 
@@ -190,6 +192,57 @@ func handOthers(t *testing.T, s backed) {
 		}
 		equal(t, must(s.Read(bounded(t), id))(t), c.row)
 	}
+}
+
+// takeBack is the seal of a row that was disowned, by who did so.
+func takeBack(id string, left plane.Row) plane.Seal {
+	return plane.Seal{ID: id, Token: left.Token, Status: plane.StatusInterrupted, From: left.Seq, Base: left.Seq, Seq: left.Seq}
+}
+
+func handBack(t *testing.T, s backed) {
+	first := disowned(t, s, "s", appended(t, s, "s", opened(t, s, "s"), "abc😀").Token)
+	left := disowned(t, s, "s", adopted(t, s, "s", first.Token, heir).Token)
+	equal(t, sealed(t, s, takeBack("s", first)), left) // by a mark of before
+	end := sealed(t, s, takeBack("s", left))
+	want := left
+	want.Status = plane.StatusInterrupted
+	equal(t, end, want)
+	equal(t, sealed(t, s, takeBack("s", left)), want)
+	equal(t, must(whole(bounded(t), s, "s", 0))(t), "abc😀")
+	if _, err := s.Adopt(bounded(t), "s", left.Token, heir); !errors.Is(err, plane.ErrClosed) {
+		t.Errorf("adopt what was taken back: %v", err)
+	}
+	now := adopted(t, s, "t", disowned(t, s, "t", opened(t, s, "t").Token).Token, heir)
+	equal(t, sealed(t, s, takeBack("t", left)), now)
+	equal(t, must(s.Read(bounded(t), "t"))(t), now)
+}
+
+func backRace(t *testing.T, s backed) {
+	back := 0
+	for n := range rounds {
+		id := fmt.Sprint("s", n)
+		left := disowned(t, s, id, appended(t, s, id, opened(t, s, id), "abc").Token)
+		var now, end plane.Row
+		var refused error
+		var both sync.WaitGroup
+		both.Go(func() {
+			now, refused = unlocked(func() (plane.Row, error) { return s.Adopt(bounded(t), id, left.Token, heir) })
+		})
+		both.Go(func() { end = patient(t, func() (plane.Row, error) { return s.Seal(bounded(t), takeBack(id, left)) }) })
+		both.Wait()
+		if end.Status.Ended() {
+			back++
+			if !errors.Is(refused, plane.ErrClosed) {
+				t.Errorf("%s was taken back, and the adoption answered %v", id, refused)
+			}
+		} else {
+			equal(t, refused, nil)
+			equal(t, end, now)
+		}
+		equal(t, must(s.Read(bounded(t), id))(t), end)
+		equal(t, must(whole(bounded(t), s, id, 0))(t), "abc")
+	}
+	t.Logf("%d of %d were taken back", back, rounds)
 }
 
 // rounds is how often a race is run.

@@ -118,16 +118,17 @@ func (n *MemoryNode) Supersede(ctx context.Context, node, incarnation string) er
 }
 
 // Renew makes a node's lease last ttl from now on. See store.Shared.
-func (n *MemoryNode) Renew(ctx context.Context, node store.Node, ttl time.Duration) error {
-	return n.locked(ctx, func() error {
+func (n *MemoryNode) Renew(ctx context.Context, node store.Node, ttl time.Duration) (since time.Time, err error) {
+	err = n.locked(ctx, func() error {
 		for name := range n.wanted {
 			if err := n.take(name); err != nil {
 				return err
 			}
 		}
-		n.db.lease(node, ttl)
+		since = n.db.lease(node, ttl)
 		return nil
 	})
+	return since, err
 }
 
 // Release gives up a node's lease. See store.Shared.

@@ -141,8 +141,9 @@ func (d *SharedMemory) sorted() []store.Node {
 	})
 }
 
-// lease gives a node its lease from now on. rows.mu is held.
-func (d *SharedMemory) lease(node store.Node, ttl time.Duration) {
+// lease gives a node its lease from now on, and answers since when it had no gap.
+// rows.mu is held.
+func (d *SharedMemory) lease(node store.Node, ttl time.Duration) (since time.Time) {
 	now, run := time.Now(), runAlone(node)
 	l := d.leases[run]
 	if l == nil {
@@ -154,6 +155,7 @@ func (d *SharedMemory) lease(node store.Node, ttl time.Duration) {
 	}
 	l.Heartbeat, l.Expires = now, now.Add(ttl)
 	d.addrs[run] = node
+	return l.Since
 }
 
 // steadyAt reports whether a lease was renewed in time.

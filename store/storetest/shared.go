@@ -65,6 +65,8 @@ func RunShared(t *testing.T, make func(testing.TB) Database) {
 		"a name is as it was after a call in vain":       nameInVain,
 		"a name ends the leases of earlier runs":         nameSupersedes,
 		"a lease lasts until it runs out or is given up": leaseLasts,
+		"a renewal tells of a gap":                       leaseGap,
+		"a keeper of a lease hears of a gap":             leaseGapKept,
 		"leases that are over for long are forgotten":    leaseForgotten,
 		"who has no steady lease sweeps nothing":         sweepUnsteady,
 		"a step of the clock seals no live stream":       sweepAfterStep,

@@ -15,7 +15,7 @@ func leaseLasts(t *testing.T, db Database) {
 	s := db.Open(t)
 	renew := func(n store.Node) {
 		t.Helper()
-		if err := s.Renew(bounded(t), n, time.Hour); err != nil {
+		if _, err := s.Renew(bounded(t), n, time.Hour); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -52,8 +52,64 @@ func leaseLasts(t *testing.T, db Database) {
 	if err := s.Close(bounded(t)); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Renew(bounded(t), one, time.Hour); err == nil {
+	if _, err := s.Renew(bounded(t), one, time.Hour); err == nil {
 		t.Error("a closed store renews a lease")
+	}
+}
+
+// A machine was suspended, and its process had no word of that from its clock.
+func leaseGap(t *testing.T, db Database) {
+	s := db.Open(t)
+	const ttl = time.Hour
+	renew := func() time.Time {
+		t.Helper()
+		return must(s.Renew(bounded(t), runOf("n1"), ttl))(t)
+	}
+	began := renew()
+	if again := renew(); !again.Equal(began) {
+		t.Errorf("it had no gap since %v, and then since %v", began, again)
+	}
+	db.StepClock(ttl / 2) // in time
+	late := renew()
+	if again := renew(); !again.Equal(late) || late.Sub(began.Add(-ttl/2)).Abs() > time.Second {
+		t.Errorf("renewed in time: no gap since %v, then %v, then %v", began, late, again)
+	}
+	gaps := []func(){
+		func() { db.StepClock(2 * ttl) },
+		func() {
+			if err := s.Release(bounded(t), runOf("n1")); err != nil {
+				t.Error(err)
+			}
+		},
+	}
+	for n, gap := range gaps {
+		before := renew()
+		<-time.After(10 * time.Millisecond)
+		gap()
+		since := renew()
+		if again := renew(); !since.After(before) || !again.Equal(since) { // as if the first had got no answer
+			t.Errorf("gap %d: no gap since %v, then %v, then %v", n, before, since, again)
+		}
+	}
+}
+
+func leaseGapKept(t *testing.T, db Database) {
+	regained := make(chan struct{}, 10)
+	k, err := lease.Keep(t.Context(), lease.Config{
+		Store: db.Open(t), Node: runOf("n1"), TTL: 2 * time.Second, Regained: func() { regained <- struct{}{} },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer k.Stop()
+	db.StepClock(time.Minute)
+	select {
+	case <-regained:
+	case <-time.After(time.Minute):
+		t.Error("it hears nothing")
+	}
+	if !k.Held() {
+		t.Error("it is not held")
 	}
 }
 
@@ -61,7 +117,7 @@ func leaseForgotten(t *testing.T, db Database) {
 	s := db.Open(t)
 	over(db, runOf("n1"))
 	db.EditLease(runOf("n2"), func(l *Lease) { l.Expires = time.Now().Add(-2 * time.Hour) })
-	if err := s.Renew(bounded(t), runOf("n3"), time.Hour); err != nil {
+	if _, err := s.Renew(bounded(t), runOf("n3"), time.Hour); err != nil {
 		t.Fatal(err)
 	}
 	swept(t, db, s, 0)

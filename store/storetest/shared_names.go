@@ -61,7 +61,7 @@ func supersede(t *testing.T, s SharedStore, node, incarnation string) {
 func nameInUse(t *testing.T, db Database) {
 	first, second := db.Open(t), db.Open(t)
 	supersede(t, first, "n1", "boot1")
-	if err := first.Renew(bounded(t), runOf("n1"), time.Hour); err != nil {
+	if _, err := first.Renew(bounded(t), runOf("n1"), time.Hour); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
@@ -84,7 +84,7 @@ func nameLost(t *testing.T, db Database) {
 	}
 	for range 2 {
 		db.EndNames()
-		if err := first.Renew(bounded(t), runOf("n1"), time.Hour); err != nil {
+		if _, err := first.Renew(bounded(t), runOf("n1"), time.Hour); err != nil {
 			t.Error(err)
 		}
 		wantInUse(t, second.TakeName(bounded(t), "n1"))
@@ -99,11 +99,12 @@ func nameOfAnother(t *testing.T, db Database) {
 	db.EndNames()
 	supersede(t, second, "n1", "boot2")
 	for range 2 {
-		wantInUse(t, first.Renew(bounded(t), runOf("n1"), time.Hour))
+		_, err := first.Renew(bounded(t), runOf("n1"), time.Hour)
+		wantInUse(t, err)
 	}
 	equal(t, len(must(second.Nodes(bounded(t)))(t)), 0)
 	db.EndNames()
-	if err := first.Renew(bounded(t), runOf("n1"), time.Hour); err != nil {
+	if _, err := first.Renew(bounded(t), runOf("n1"), time.Hour); err != nil {
 		t.Error(err)
 	}
 }
@@ -131,7 +132,7 @@ func nameSupersedes(t *testing.T, db Database) {
 	now := store.Node{Name: "n1", Incarnation: "boot2"}
 	others := []store.Node{now, {Name: "n1%", Incarnation: "boot1"}, runOf("n11"), runOf("n2"), runOf("n_")}
 	for _, n := range append(others, runOf("n1"), store.Node{Name: "n1", Incarnation: "boot22"}) {
-		if err := s.Renew(bounded(t), n, time.Hour); err != nil {
+		if _, err := s.Renew(bounded(t), n, time.Hour); err != nil {
 			t.Fatal(err)
 		}
 	}

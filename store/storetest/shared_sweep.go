@@ -158,7 +158,7 @@ func sweepSuperseded(t *testing.T, db Database) {
 	s := db.Open(t)
 	row := written(t, s, "n1", "s", "abc")
 	aged(db, "s")
-	if err := s.Renew(bounded(t), runOf("n1"), time.Hour); err != nil {
+	if _, err := s.Renew(bounded(t), runOf("n1"), time.Hour); err != nil {
 		t.Fatal(err)
 	}
 	supersede(t, s, "n1", "boot2")

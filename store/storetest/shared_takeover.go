@@ -17,7 +17,7 @@ func takeLeased(t *testing.T, db Database) {
 	s := db.Open(t)
 	renew := func(node store.Node) {
 		t.Helper()
-		if err := s.Renew(bounded(t), node, time.Hour); err != nil {
+		if _, err := s.Renew(bounded(t), node, time.Hour); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -124,7 +124,7 @@ func takeAndRenew(t *testing.T, db Database) {
 		})
 		both.Go(func() {
 			<-time.After(rand.N(3 * time.Millisecond)) // so that either is first at times
-			err := owner.Renew(ctx, runOf(name), time.Hour)
+			_, err := owner.Renew(ctx, runOf(name), time.Hour)
 			if err != nil {
 				t.Error(err)
 			}

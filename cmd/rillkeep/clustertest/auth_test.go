@@ -99,7 +99,7 @@ func TestAReaderIsAuthorizedWhereItAsksBeforeAnythingIsLookedUp(t *testing.T) {
 		t.Errorf("it is %+v", snap)
 	}
 	for _, n := range c.nodes {
-		said := n.run().err.String()
+		said := n.run().Err.String()
 		for _, token := range []string{bob, reads, all, "CANARY"} {
 			if strings.Contains(said, token) {
 				t.Errorf("%s logged a token", n.name)

@@ -49,11 +49,17 @@ type node struct {
 func open(t testing.TB, size int, args ...string) *cluster {
 	t.Helper()
 	c := assemble(t, size, args...)
+	c.start()
+	return c
+}
+
+// start starts all nodes, and waits until they are one cluster.
+func (c *cluster) start() {
+	c.Helper()
 	for _, n := range c.nodes {
 		n.start()
 	}
 	c.settle()
-	return c
 }
 
 // assemble is open without a start.
@@ -115,8 +121,8 @@ func (n *node) run() *process {
 func (n *node) stop() (took time.Duration) {
 	n.c.Helper()
 	began := time.Now()
-	n.run().signal(n.c, syscall.SIGTERM)
-	if code := n.run().ended(n.c); code != 0 {
+	n.run().Signal(n.c, syscall.SIGTERM)
+	if code := n.run().Ended(n.c); code != 0 {
 		n.c.Errorf("%s: exit code %d", n.name, code)
 	}
 	return time.Since(began)
@@ -125,8 +131,8 @@ func (n *node) stop() (took time.Duration) {
 // kill ends the node as a crash does.
 func (n *node) kill() {
 	n.c.Helper()
-	n.run().signal(n.c, syscall.SIGKILL)
-	n.run().ended(n.c)
+	n.run().Signal(n.c, syscall.SIGKILL)
+	n.run().Ended(n.c)
 }
 
 // is reports whether a member's name is this node's.
@@ -138,7 +144,7 @@ func (c *cluster) through(i int) *node { return c.nodes[i%len(c.nodes)] }
 
 // living is through for who knows which nodes live.
 func (c *cluster) living(i int) *node {
-	for ; isOver(c.through(i).run()); i++ {
+	for ; c.through(i).run().IsOver(); i++ {
 	}
 	return c.through(i)
 }
@@ -166,7 +172,7 @@ func (c *cluster) settle() {
 	c.await("one ring", func() bool {
 		rings, size := map[string]bool{}, 0
 		for _, n := range c.nodes {
-			if p := n.run(); p == nil || isOver(p) {
+			if p := n.run(); p == nil || p.IsOver() {
 				continue
 			}
 			size++
@@ -191,15 +197,6 @@ func (c *cluster) settle() {
 		}
 		return len(rings) == 2
 	})
-}
-
-func isOver(p *process) bool {
-	select {
-	case <-p.done:
-		return true
-	default:
-		return false
-	}
 }
 
 // hosts tells which node has each stream that is live.

@@ -91,8 +91,8 @@ func TestDevShowsTheWholeTextThoughNodesAreKilledAndRestarted(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
 	d := &dev{TB: t, run: launch(t, nil, "dev", "--listen", "127.0.0.1:0", "--data", data, "--drain", "6s")}
-	d.run.wait(t, d.run.out, "dev-3")
-	d.url = serves.FindStringSubmatch(d.run.out.String())[1]
+	d.run.Printed(t, "dev-3")
+	d.url = serves.FindStringSubmatch(d.run.Out.String())[1]
 	calls := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	cl, err := client.New(client.Config{Server: d.url, HTTP: calls})
 	if err != nil {
@@ -110,7 +110,7 @@ func TestDevShowsTheWholeTextThoughNodesAreKilledAndRestarted(t *testing.T) {
 	tail := launch(t, nil, "tail", "m1", "--server", d.url)
 	enough, said := make(chan struct{}), make(chan error, 1)
 	go func() { said <- p.speak(t.Context(), enough) }()
-	tail.wait(t, tail.out, "wörds")
+	tail.Printed(t, "wörds")
 
 	owner := ""
 	snap, err := cl.Snapshot(t.Context(), "m1")
@@ -138,14 +138,14 @@ func TestDevShowsTheWholeTextThoughNodesAreKilledAndRestarted(t *testing.T) {
 	if err := p.close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if code := tail.ended(t); code != 0 || tail.out.String() != p.text.slice(0, p.pos) {
-		t.Errorf("tail: exit code %d, %d bytes of %d", code, len(tail.out.String()), len(p.text.slice(0, p.pos)))
+	if code := tail.Ended(t); code != 0 || tail.Out.String() != p.text.slice(0, p.pos) {
+		t.Errorf("tail: exit code %d, %d bytes of %d", code, len(tail.Out.String()), len(p.text.slice(0, p.pos)))
 	}
 	if p.resumed > 0 {
 		t.Errorf("the producer had to resume %d times", p.resumed)
 	}
-	d.run.signal(t, os.Interrupt)
-	if code := d.run.ended(t); code != 0 || strings.Contains(d.run.err.String(), "panic") {
+	d.run.Signal(t, os.Interrupt)
+	if code := d.run.Ended(t); code != 0 || strings.Contains(d.run.Err.String(), "panic") {
 		t.Errorf("exit code %d", code)
 	}
 }

@@ -49,10 +49,7 @@ func guarded(t *testing.T, size int) (*cluster, *gates) {
 		running.Go(func() { g.pass(n, packets) })
 		n.args = append(n.args, "--advertise", host, "--gossip-listen", inner(gossip), "--peer-listen", inner(peers))
 	}
-	for _, n := range c.nodes {
-		n.start()
-	}
-	c.settle()
+	c.start()
 	return c, g
 }
 
@@ -179,7 +176,7 @@ func (g *gates) caller(conn net.Conn) *node {
 			continue
 		}
 		for _, n := range g.c.nodes {
-			if p := n.run(); p != nil && has(p.cmd.Process.Pid, socket) {
+			if p := n.run(); p != nil && has(p.Cmd.Process.Pid, socket) {
 				return n
 			}
 		}

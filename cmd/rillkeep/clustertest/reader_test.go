@@ -25,6 +25,7 @@ type reader struct {
 	text    *text
 	attempt int   // which of the nodes it is led to
 	only    *node // it comes back to, if to no other
+	waits   bool  // as long as it is told to, before it comes back
 	pos     int64 // it has the text up to here
 
 	last     string        // event id
@@ -61,8 +62,12 @@ func (r *reader) run(ctx context.Context) error {
 		}
 		r.attempt++
 		r.returned++
+		pause := r.retry
+		if !r.waits {
+			pause /= 4 // a second would be long for a test
+		}
 		select {
-		case <-time.After(r.retry / 4): // a second would be long for a test
+		case <-time.After(pause):
 		case <-ctx.Done():
 			return fmt.Errorf("reader at %d of %s: %w", r.pos, r.text.id, ctx.Err())
 		}

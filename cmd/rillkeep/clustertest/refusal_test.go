@@ -41,12 +41,12 @@ func TestANodeThatCannotBeOneOfTheClusterSaysWhyAndEnds(t *testing.T) {
 				"serve", "--listen", "127.0.0.1:0", "--gossip-listen", "127.0.0.1:0", "--peer-listen", "127.0.0.1:0",
 				"--database", tt.database, "--log-level", "error",
 			}, tt.args...)...)
-			code := p.ended(t)
-			if said := p.err.String(); code != 1 || !strings.Contains(said, "rillkeep: ") || !strings.Contains(said, tt.want) ||
-				strings.Contains(said, tt.secret) && tt.secret != "short" || p.out.String() != "" {
+			code := p.Ended(t)
+			if said := p.Err.String(); code != 1 || !strings.Contains(said, "rillkeep: ") || !strings.Contains(said, tt.want) ||
+				strings.Contains(said, tt.secret) && tt.secret != "short" || p.Out.String() != "" {
 				t.Errorf("exit code %d, said %q, want %q", code, said, tt.want)
 			}
-			t.Logf("%s", p.err)
+			t.Logf("%s", p.Err)
 		})
 	}
 	c.settle() // none of it harms the one that runs

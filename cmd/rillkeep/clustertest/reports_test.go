@@ -4,10 +4,8 @@ import (
 	"context"
 	"io"
 	"iter"
-	"math/rand/v2"
 	"net/http"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -123,90 +121,6 @@ func TestAStopAtAnyNodeStopsTheUpstreamAtTheOwner(t *testing.T) {
 	}
 }
 
-// Report 55, buffering-header-lost.
-func TestReadersOfEveryNodeGetTheSameHeaders(t *testing.T) {
-	t.Parallel()
-	c := open(t, 3)
-	p, _, _ := begun(c, "m1")
-	check := func(when string, n *node, header ...string) {
-		t.Helper()
-		ctx, leave := context.WithCancel(t.Context())
-		defer leave()
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, n.url()+"/v1/streams/m1", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i := 0; i < len(header); i += 2 {
-			req.Header.Set(header[i], header[i+1])
-		}
-		resp, err := c.reads.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer resp.Body.Close()
-		for name, want := range map[string]string{
-			"Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-cache, no-transform",
-			"X-Accel-Buffering": "no", "Content-Length": "", "Content-Encoding": "",
-		} {
-			if got := resp.Header.Get(name); got != want || resp.StatusCode != http.StatusOK {
-				t.Errorf("%s, %s: %s, %s is %q, want %q", n.name, when, resp.Status, name, got, want)
-			}
-		}
-	}
-	for _, n := range c.nodes {
-		check("live", n)
-		check("resumed", n, "Last-Event-ID", "7")
-	}
-	if err := p.close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	for _, n := range c.nodes {
-		check("finished", n)
-		check("finished and resumed", n, "Last-Event-ID", "7")
-	}
-}
-
-// Report 61, abort-handler-panic.
-func TestReadersAndOwnersThatDieLeaveNoTrace(t *testing.T) {
-	t.Parallel()
-	const crowd = 300
-	c := open(t, 3)
-	p, owner, others := begun(c, "m1")
-	far := others[0]
-	ctx, cut := context.WithCancel(t.Context())
-	defer cut()
-	var reading sync.WaitGroup
-	for range crowd {
-		r := &reader{c: c, text: p.text, only: far}
-		mine, leave := context.WithCancel(ctx)
-		time.AfterFunc(rand.N(3*time.Second), leave) // in mid-stream
-		reading.Go(func() {
-			defer leave()
-			if err := r.run(mine); err != nil && mine.Err() == nil {
-				t.Error(err)
-			}
-		})
-	}
-	stay := &reader{c: c, text: p.text, only: far}
-	stayed := make(chan error, 1)
-	go func() { stayed <- stay.run(c.within(2 * patience)) }()
-	p.next, p.pause = 5, 40*time.Millisecond
-	if err := p.speak(t.Context(), nil); err != nil {
-		t.Fatal(err)
-	}
-	owner.kill()
-	reading.Wait()
-	if err := <-stayed; err != nil || stay.end.status != plane.StatusInterrupted {
-		t.Errorf("who stayed has its end as %+v, %v", stay.end, err)
-	}
-	c.await("none left", func() bool { return far.metric("rillkeep_readers") == 0 })
-	for _, n := range others {
-		if said := n.run().err.String(); strings.Contains(said, "goroutine ") || strings.Contains(said, "panic") {
-			t.Errorf("%s said %s", n.name, last(said, 4000))
-		}
-	}
-}
-
 // Report 69, same-name-new-ip.
 func TestANodeKilledAndStartedAtAnotherAddressIsServedThere(t *testing.T) {
 	t.Parallel()
@@ -243,7 +157,7 @@ func TestANodeThatDrainsIsNotReadyAndASecondSignalEndsIt(t *testing.T) {
 	r := &reader{c: c, text: p.text, only: owner}
 	go func() { _ = r.run(ctx) }() // holds the drain up, since the stream goes on elsewhere
 	c.await("its reader", func() bool { return r.opened.Load() })
-	owner.run().signal(t, syscall.SIGTERM)
+	owner.run().Signal(t, syscall.SIGTERM)
 	c.await("word of the drain", func() bool {
 		resp, err := c.calls.Get(owner.url() + "/readyz")
 		if err != nil {
@@ -253,80 +167,17 @@ func TestANodeThatDrainsIsNotReadyAndASecondSignalEndsIt(t *testing.T) {
 		return resp.StatusCode == http.StatusServiceUnavailable
 	})
 	c.await("the stream elsewhere", func() bool { return others[0].is(others[0].snapshot("m1").Host) })
-	if isOver(owner.run()) {
+	if owner.run().IsOver() {
 		t.Fatal("it did not wait for its reader")
 	}
-	owner.run().signal(t, syscall.SIGTERM)
-	if code := owner.run().ended(t); code == 0 {
+	owner.run().Signal(t, syscall.SIGTERM)
+	if code := owner.run().Ended(t); code == 0 {
 		t.Error("a second signal ends it as if all were well")
 	}
 	if err := p.append(t.Context(), p.text.ends[6]); err != nil {
 		t.Error(err)
 	}
 	if err := p.close(t.Context()); err != nil {
-		t.Error(err)
-	}
-}
-
-// Report 90, reconnect-herd.
-func TestAHerdOfReadersThatComesBackIsOneAttach(t *testing.T) {
-	t.Parallel()
-	const herd, soon = 600, 30 * time.Second
-	c := open(t, 3)
-	p, owner, others := begun(c, "m1")
-	dying, rest := others[0], others[1]
-	reading, ctx := errgroup.WithContext(c.within(2 * patience))
-	readers := make([]*reader, herd)
-	for i := range readers {
-		r := &reader{c: c, text: p.text}
-		for c.through(r.attempt) != dying || c.through(r.attempt+1) != rest && c.through(r.attempt+2) != rest {
-			r.attempt++
-		}
-		readers[i] = r
-		reading.Go(func() error { return r.run(ctx) })
-	}
-	at := func(seq int64) func() bool {
-		return func() bool {
-			for _, r := range readers {
-				if r.at.Load() < seq {
-					return ctx.Err() != nil
-				}
-			}
-			return true
-		}
-	}
-	c.await("the herd", at(p.pos))
-	dying.kill()
-	killed := time.Now()
-	if err := p.append(t.Context(), p.text.ends[8]); err != nil {
-		t.Fatal(err)
-	}
-	c.await("the herd elsewhere", at(p.pos))
-	took := time.Since(killed)
-	t.Logf("all were back %v after the kill", took.Round(time.Millisecond))
-	if took > soon {
-		t.Errorf("it took %v", took)
-	}
-	if n := rest.metric("rillkeep_relay_attaches_total"); n > 1 {
-		t.Errorf("%v attaches for one stream", n)
-	}
-	c.await("a ring of those who live", func() bool {
-		_, cl := owner.place()
-		seen, err := cl.Cluster(t.Context())
-		if err != nil {
-			return false
-		}
-		for _, m := range seen.Members {
-			if dying.is(m.Name) {
-				return false
-			}
-		}
-		return len(seen.Members) == 2 // and none of them was taken for dead
-	})
-	if err := p.close(t.Context()); err != nil {
-		t.Error(err)
-	}
-	if err := reading.Wait(); err != nil {
 		t.Error(err)
 	}
 }

@@ -15,7 +15,7 @@ func TestARollingRestartLosesNothing(t *testing.T) {
 		if took > drain+10*time.Second {
 			t.Errorf("%s: the drain took %v", n.name, took)
 		}
-		if said := n.run().err.String(); strings.Contains(said, "could not leave") || !strings.Contains(said, `"left":0`) {
+		if said := n.run().Err.String(); strings.Contains(said, "could not leave") || !strings.Contains(said, `"left":0`) {
 			t.Errorf("%s did not leave as it should", n.name)
 		}
 		n.start()
@@ -39,7 +39,7 @@ func TestANodeThatIsAloneDrainsAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Logf("drained in %v", c.nodes[0].stop().Round(time.Millisecond))
-	if said := c.nodes[0].run().err.String(); strings.Contains(said, "handed over") || strings.Contains(said, `"WARN"`) {
+	if said := c.nodes[0].run().Err.String(); strings.Contains(said, "handed over") || strings.Contains(said, `"WARN"`) {
 		t.Errorf("it said %s", said)
 	}
 	c.nodes[0].start()

@@ -3,6 +3,7 @@ package clustertest
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"sync"
@@ -81,6 +82,27 @@ func (c *caller) turn() {
 	c.at++
 	c.mu.Unlock()
 	c.http.CloseIdleConnections()
+}
+
+// ready is why a member says that it is not; "" if it is.
+func (c *caller) ready() string {
+	req, err := http.NewRequestWithContext(c.w.ctx, http.MethodGet, "http://localhost:8080/readyz", nil)
+	if err != nil {
+		return err.Error()
+	}
+	resp, err := c.http.RoundTrip(req)
+	if err != nil {
+		return err.Error()
+	}
+	defer func() { _ = resp.Body.Close() }()
+	why, err := io.ReadAll(resp.Body)
+	switch {
+	case err != nil:
+		return err.Error()
+	case resp.StatusCode == http.StatusOK:
+		return ""
+	}
+	return string(why)
 }
 
 func (c *caller) close() { c.http.CloseIdleConnections() }

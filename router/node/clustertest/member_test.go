@@ -1,9 +1,14 @@
 package clustertest
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"net"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"strings"
 	"time"
 
 	"rillkeep.dev/rillkeep/ring/ringtest"
@@ -75,15 +80,22 @@ func (w *world) startAt(number int, name string) *member {
 		}
 		return l
 	}
+	peers := listen(peerPort)
+	if as := w.poses[number]; as > 0 {
+		peers = posing{peers, net.TCPAddrFromAddrPort(netip.MustParseAddrPort(fmt.Sprintf("10.1.0.%d:%d", as, peerPort)))}
+	}
 	ctx, cancel := context.WithTimeout(w.ctx, time.Minute)
 	defer cancel()
+	cluster := &node.Cluster{
+		Secrets: []string{secret}, Transport: transport, Listener: peers,
+		Dial: func(ctx context.Context, addr string) (net.Conn, error) { return m.wire.Dial(ctx, "tcp", addr) },
+	}
+	if w.change != nil {
+		w.change(cluster)
+	}
 	m.node, err = node.Open(ctx, node.Config{
 		Name: m.name, Store: locking{m.store, &w.locked}, Listener: listen(httpPort), Logger: w.log.logger(m.name),
-		Limits: router.Limits{Ping: w.ping},
-		Cluster: &node.Cluster{
-			Secrets: []string{secret}, Transport: transport, Listener: listen(peerPort),
-			Dial: func(ctx context.Context, addr string) (net.Conn, error) { return m.wire.Dial(ctx, "tcp", addr) },
-		},
+		Limits: router.Limits{Ping: w.ping}, Cluster: cluster,
 	})
 	if err != nil {
 		w.t.Fatalf("start %s: %v", name, err)
@@ -95,6 +107,14 @@ func (w *world) startAt(number int, name string) *member {
 	}
 	return m
 }
+
+// posing is a listener that says that it is elsewhere.
+type posing struct {
+	net.Listener
+	at net.Addr
+}
+
+func (p posing) Addr() net.Addr { return p.at }
 
 func (m *member) httpAddr() string { return fmt.Sprintf("%s:%d", m.wire.IP(), httpPort) }
 
@@ -108,6 +128,37 @@ func (m *member) cluster() (wire.Cluster, error) {
 		}
 	}
 	return wire.Cluster{}, fmt.Errorf("%s is no member", m.name)
+}
+
+// metric is what a member counts under a name, whatever the labels.
+func (m *member) metric(name string) (sum float64) {
+	m.w.t.Helper()
+	c := m.w.caller(m.w.index(m), true, nil)
+	defer c.close()
+	resp, err := (&http.Client{Transport: c.http, Timeout: callTime}).Get("http://localhost:8080/metrics")
+	if err != nil {
+		m.w.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	found := false
+	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
+		label, value, _ := strings.Cut(lines.Text(), " ")
+		if base, _, _ := strings.Cut(label, "{"); base != name {
+			continue
+		}
+		if i := strings.LastIndexByte(lines.Text(), ' '); i > 0 { // labels have blanks, too
+			value = lines.Text()[i+1:]
+		}
+		n, err := strconv.ParseFloat(value, 64)
+		if err != nil {
+			m.w.t.Fatal(err)
+		}
+		found, sum = true, sum+n
+	}
+	if !found {
+		m.w.t.Errorf("%s has no metric %s", m.name, name)
+	}
+	return sum
 }
 
 // agree waits until all members that live have one ring, of all of them.

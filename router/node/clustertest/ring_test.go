@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"rillkeep.dev/rillkeep/actor"
 	"rillkeep.dev/rillkeep/plane"
 	"rillkeep.dev/rillkeep/router/wire"
 )
@@ -79,11 +80,15 @@ func TestNoRequestGoesInACircleWhileRingsDisagree(t *testing.T) {
 						"append":   func() error { _, err := c.client.Append(w.ctx, id, 0, script.deltas[0]); return err },
 						"flush":    func() error { _, err := c.client.Flush(w.ctx, id); return err },
 						"snapshot": func() error { _, err := c.client.Snapshot(w.ctx, id); return err },
+						"attach":   func() error { return w.glance(c, id) },
 					} {
 						began := time.Now()
 						_ = do()
 						if took := time.Since(began); took > callTime {
 							w.t.Errorf("%s: %s took %v", id, what, took)
+						}
+						if what == "attach" {
+							time.Sleep(2 * actor.DefaultAttachLinger) // for it to end
 						}
 						most = max(most, w.hops(id, what))
 					}
@@ -97,6 +102,13 @@ func TestNoRequestGoesInACircleWhileRingsDisagree(t *testing.T) {
 		if most < 2 {
 			w.t.Error("nothing was sent on")
 		}
+		var counted float64
+		for _, m := range w.members {
+			counted += m.metric("rillkeep_ring_differs_total")
+		}
+		if said := w.log.differing(); said == 0 || float64(said) != counted {
+			w.t.Errorf("that rings differ was said %d times, and counted %v times", said, counted)
+		}
 		w.net.Heal()
 		w.agree(30 * time.Second)
 		for _, id := range ids {
@@ -106,6 +118,14 @@ func TestNoRequestGoesInACircleWhileRingsDisagree(t *testing.T) {
 			w.finish(id)
 		}
 	})
+}
+
+// glance reads a stream live as far as its first frame.
+func (w *world) glance(c *caller, id string) error {
+	for _, err := range c.client.Follow(w.ctx, id, 0, "live") {
+		return err
+	}
+	return nil
 }
 
 // finish seals a stream that may be open.

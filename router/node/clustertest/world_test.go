@@ -15,6 +15,7 @@ import (
 
 	"rillkeep.dev/rillkeep/plane"
 	"rillkeep.dev/rillkeep/ring/ringtest"
+	"rillkeep.dev/rillkeep/router/node"
 	"rillkeep.dev/rillkeep/store/storetest"
 )
 
@@ -30,7 +31,9 @@ type world struct {
 	judge   *judge
 	members []*member
 	log     *log
-	ping    time.Duration // of nodes to their readers
+	ping    time.Duration       // of nodes to their readers
+	change  func(*node.Cluster) // of what nodes are told of their cluster; nil for nothing
+	poses   map[int]int         // numbers of members who say that they are where another is
 
 	ctx       context.Context // of all clients
 	end       context.CancelFunc
@@ -208,6 +211,7 @@ type log struct {
 	mu       sync.Mutex // guards below
 	lines    []string
 	requests map[string][]request // by stream
+	differs  int                  // how often a node heard that another has another ring
 }
 
 // request is one that a node has served.
@@ -220,6 +224,13 @@ func (l *log) tail(n int) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return strings.Join(l.lines[max(0, len(l.lines)-n):], "")
+}
+
+// differing is how often nodes have said that another has another ring.
+func (l *log) differing() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.differs
 }
 
 // served are the requests of a stream that nodes have served since it was last asked.
@@ -264,7 +275,10 @@ func (h *handler) Handle(_ context.Context, r slog.Record) error {
 	line.WriteByte('\n')
 	h.log.mu.Lock()
 	defer h.log.mu.Unlock()
-	if r.Message == "request" {
+	switch r.Message {
+	case "another node has another ring":
+		h.log.differs++
+	case "request":
 		h.log.requests[req.id] = append(h.log.requests[req.id], req)
 	}
 	if r.Level > slog.LevelDebug {

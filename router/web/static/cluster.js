@@ -12,10 +12,10 @@ const ABSENT = [404, 501]; // answers of a node that is alone
 const DENIED = [401, 403];
 
 const STATE = {
-  joining: 'Joining', active: 'Active', draining: 'Draining',
+  joining: 'Joining', active: 'Active', waiting: 'Waiting for its store', draining: 'Draining',
   starting: 'Starting', up: 'Up, not yet in the ring', paused: 'Paused', down: 'Down',
 };
-const FIRST = ['active', 'joining', 'draining']; // of several runs of a node this one is shown
+const FIRST = ['active', 'waiting', 'joining', 'draining']; // of several runs of a node this one is shown
 
 // What can be done to a node: in which of its states, and what it is called then.
 const ACTIONS = [

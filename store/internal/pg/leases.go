@@ -14,14 +14,16 @@ import (
 
 const (
 	// renewSQL: $1 name, $2 incarnation, $3 and $4 its addresses, $5 how long. A
-	// lease that is renewed after six tenths of it had a gap.
+	// lease that is renewed after six tenths of it had a gap. Repeated for want of an
+	// answer, it tells of that gap again.
 	renewSQL = `
 		INSERT INTO rillkeep.nodes AS n (name, incarnation, http_addr, gossip_addr, heartbeat_at, expires_at)
 		VALUES ($1, $2, $3, $4, now(), now() + $5::interval)
 		ON CONFLICT (name, incarnation) DO UPDATE
 		SET http_addr = excluded.http_addr, gossip_addr = excluded.gossip_addr,
 			heartbeat_at = excluded.heartbeat_at, expires_at = excluded.expires_at,
-			since = CASE WHEN n.heartbeat_at + (n.expires_at - n.heartbeat_at) * 0.6 > now() THEN least(n.since, now()) ELSE now() END`
+			since = CASE WHEN n.heartbeat_at + (n.expires_at - n.heartbeat_at) * 0.6 > now() THEN least(n.since, now()) ELSE now() END
+		RETURNING greatest(since, to_timestamp(0))`
 
 	releaseSQL = `DELETE FROM rillkeep.nodes WHERE name = $1 AND incarnation = $2`
 
@@ -68,24 +70,30 @@ func Named(schema string) *strings.Replacer {
 }
 
 // Renew makes a node's lease last ttl from now on. See store.Shared.
-func (l *Leases) Renew(ctx context.Context, node store.Node, ttl time.Duration) error {
-	err := l.exec(ctx, renewSQL, node.Name, node.Incarnation, node.HTTPAddr, node.GossipAddr, ttl)
+func (l *Leases) Renew(ctx context.Context, node store.Node, ttl time.Duration) (since time.Time, err error) {
+	err = l.calls.Do(func() error {
+		return l.session.do(ctx, func(conn *pgx.Conn) error {
+			return conn.QueryRow(ctx, l.named.Replace(renewSQL), node.Name, node.Incarnation, node.HTTPAddr, node.GossipAddr, ttl).Scan(&since)
+		})
+	})
 	if err != nil {
-		return Failed(ctx, err, "renew the lease of %q", node.Name)
+		return time.Time{}, Failed(ctx, err, "renew the lease of %q", node.Name)
 	}
-	return nil
+	return since, nil
 }
 
 // Release gives up a node's lease. See store.Shared.
 func (l *Leases) Release(ctx context.Context, node store.Node) error {
-	if err := l.exec(ctx, releaseSQL, node.Name, node.Incarnation); err != nil {
+	err := l.calls.Do(func() error {
+		return l.session.do(ctx, func(conn *pgx.Conn) error {
+			_, err := conn.Exec(ctx, l.named.Replace(releaseSQL), node.Name, node.Incarnation)
+			return err
+		})
+	})
+	if err != nil {
 		return Failed(ctx, err, "release the lease of %q", node.Name)
 	}
 	return nil
-}
-
-func (l *Leases) exec(ctx context.Context, sql string, args ...any) error {
-	return l.calls.Do(func() error { return l.session.exec(ctx, l.named.Replace(sql), args...) })
 }
 
 // Nodes answers those whose lease lasts. See store.Shared.

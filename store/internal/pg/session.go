@@ -26,9 +26,9 @@ func newSession(cfg *pgx.ConnConfig) session {
 	return session{cfg: cfg, turn: make(chan struct{}, 1)}
 }
 
-// exec runs a statement that may be repeated: once more, on a new connection, if
-// the one that was there is of no use any more.
-func (s *session) exec(ctx context.Context, sql string, args ...any) error {
+// do makes a call that may be repeated: once more, on a new connection, if the one
+// that was there is of no use any more.
+func (s *session) do(ctx context.Context, call func(*pgx.Conn) error) error {
 	select {
 	case s.turn <- struct{}{}:
 		defer func() { <-s.turn }()
@@ -44,7 +44,7 @@ func (s *session) exec(ctx context.Context, sql string, args ...any) error {
 			}
 			s.conn = conn
 		}
-		_, err := s.conn.Exec(ctx, sql, args...)
+		err := call(s.conn)
 		if s.conn.IsClosed() {
 			s.conn = nil
 		} else if !demoted(err) {

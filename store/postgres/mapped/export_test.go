@@ -27,7 +27,7 @@ func AppendOne(ctx context.Context, s *Store, slice plane.Slice) (plane.Row, err
 // Sweep sweeps for a node that has a lease that had no gap for long.
 func Sweep(ctx context.Context, s *Store, grace time.Duration) (int, error) {
 	node := store.Node{Name: "sweeper", Incarnation: "boot1"}
-	if err := s.Renew(ctx, node, time.Hour); err != nil {
+	if _, err := s.Renew(ctx, node, time.Hour); err != nil {
 		return 0, err
 	}
 	if _, err := s.pool.Exec(ctx, "UPDATE rillkeep.nodes SET since = '-infinity' WHERE name = $1", node.Name); err != nil {

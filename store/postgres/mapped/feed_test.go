@@ -65,12 +65,13 @@ func TestCancelledMessagesOfANode(t *testing.T) {
 func TestWithoutAHostColumnThereAreNoLeases(t *testing.T) {
 	s, door := bare.open(t)
 	node := store.Node{Name: "n1", Incarnation: "boot1"}
+	_, renewed := s.Renew(t.Context(), node, time.Hour)
 	_, nodes := s.Nodes(t.Context())
 	_, swept := s.Sweep(t.Context(), node, grace)
 	_, cancelled := s.Cancelled(t.Context(), "n1/boot1")
 	_, deleted := s.DeleteEnded(t.Context(), grace)
 	for call, err := range map[string]error{
-		"renew": s.Renew(t.Context(), node, time.Hour), "release": s.Release(t.Context(), node), "nodes": nodes, "sweep": swept,
+		"renew": renewed, "release": s.Release(t.Context(), node), "nodes": nodes, "sweep": swept,
 		"cancelled": cancelled, "delete": deleted,
 	} {
 		if !errors.Is(err, errors.ErrUnsupported) {

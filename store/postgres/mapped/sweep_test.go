@@ -67,7 +67,7 @@ func TestAMessageIsSweptOnceItsOwnersLeaseIsOverForTheGrace(t *testing.T) {
 			} {
 				door.write(t, s, node, id, "x😀")
 			}
-			if err := s.Renew(t.Context(), store.Node{Name: "n1", Incarnation: "boot1"}, time.Hour); err != nil {
+			if _, err := s.Renew(t.Context(), store.Node{Name: "n1", Incarnation: "boot1"}, time.Hour); err != nil {
 				t.Fatal(err)
 			}
 			door.ended("n2", time.Minute)
@@ -104,7 +104,7 @@ func TestAnOwnerWithoutALeaseThatRenewsItKeepsItsMessages(t *testing.T) {
 	if nodes, err := s.Nodes(t.Context()); err != nil || len(nodes) != 0 {
 		t.Errorf("nodes %v, %v", nodes, err)
 	}
-	if err := s.Renew(t.Context(), node, time.Hour); err != nil {
+	if _, err := s.Renew(t.Context(), node, time.Hour); err != nil {
 		t.Fatal(err)
 	}
 	wantSwept(t, s, 0)

@@ -49,14 +49,15 @@ func (c *Cluster) list(w http.ResponseWriter, _ *http.Request) {
 	}{c.Nodes()})
 }
 
-// act does something to a node, and answers before it has come to its end.
+// act does something to a node, and answers what it is then: of all but a kill that
+// is before it has come to its end.
 func (c *Cluster) act(w http.ResponseWriter, r *http.Request) {
 	for _, p := range c.nodes {
 		if p.name != r.PathValue("name") {
 			continue
 		}
 		do, ok := map[string]func() error{
-			"kill": p.kill, "stop": p.stop, "restart": p.restart, "pause": p.pause, "resume": p.resume,
+			"kill": func() error { return p.killed(r.Context()) }, "stop": p.stop, "restart": p.restart, "pause": p.pause, "resume": p.resume,
 		}[r.PathValue("action")]
 		if !ok {
 			break

@@ -2,7 +2,6 @@ package dev_test
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,11 +12,11 @@ import (
 	"os"
 	"os/exec"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"rillkeep.dev/rillkeep/cmd/internal/proctest"
 	"rillkeep.dev/rillkeep/cmd/rillkeep/internal/dev"
 )
 
@@ -25,29 +24,12 @@ import (
 type cluster struct {
 	*dev.Cluster
 	testing.TB
-	log *output
-}
-
-type output struct {
-	mu   sync.Mutex // guards below
-	text bytes.Buffer
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.String()
+	log *proctest.Output
 }
 
 func open(t *testing.T, nodes int, odd string) *cluster {
 	t.Helper()
-	log := new(output)
+	log := proctest.NewOutput()
 	c, err := dev.Open(t.Context(), dev.Config{Nodes: nodes, Listen: "127.0.0.1:0", Command: command(odd), Log: log})
 	if err != nil {
 		t.Fatal(err)
@@ -82,12 +64,17 @@ func (c *cluster) ask(method, path string) (status int, body string) {
 	return resp.StatusCode, string(all)
 }
 
-// do has something done to a node.
-func (c *cluster) do(name, action string) {
+// do has something done to a node, and returns what it is then.
+func (c *cluster) do(name, action string) (n dev.Node) {
 	c.Helper()
-	if status, said := c.ask(http.MethodPost, "/dev/nodes/"+name+"/"+action); status != http.StatusAccepted {
+	status, said := c.ask(http.MethodPost, "/dev/nodes/"+name+"/"+action)
+	if status != http.StatusAccepted {
 		c.Fatalf("%s of %s: %d, %s", action, name, status, said)
 	}
+	if err := json.Unmarshal([]byte(said), &n); err != nil {
+		c.Fatal(err)
+	}
+	return n
 }
 
 // node returns a node, by the API.
@@ -202,13 +189,14 @@ func TestANodeThatCrashesStaysDownUntilItIsStarted(t *testing.T) {
 func TestNodesAreKilledStoppedPausedAndStartedAgain(t *testing.T) {
 	t.Parallel()
 	c := open(t, 2, "")
-	c.do("dev-1", "kill")
-	if n := c.until("dev-1", dev.Down); n.Why != "signal: killed" {
+	if n := c.do("dev-1", "kill"); n.State != dev.Down || n.PID != 0 || n.Why != "signal: killed" {
 		t.Errorf("killed, it is %+v", n)
 	}
 	c.do("dev-1", "restart")
 	c.until("dev-1", dev.Up)
-	c.do("dev-1", "stop")
+	if n := c.do("dev-1", "stop"); n.State == dev.Up {
+		t.Errorf("asked to stop, it is %+v", n)
+	}
 	if n := c.until("dev-1", dev.Down); n.Why != "exit status 0" {
 		t.Errorf("stopped, it is %+v", n)
 	}
@@ -300,7 +288,7 @@ func TestAClusterIsForThisMachineAlone(t *testing.T) {
 
 func TestNodesThatAllFailToStartAreAFailure(t *testing.T) {
 	t.Parallel()
-	log := new(output)
+	log := proctest.NewOutput()
 	_, err := dev.Open(t.Context(), dev.Config{Nodes: 2, Listen: "127.0.0.1:0", Command: command("broken"), Log: log})
 	if !errors.Is(err, dev.ErrNoNode) || !strings.Contains(err.Error(), "dev-2: exit status 3") {
 		t.Errorf("%v", err)

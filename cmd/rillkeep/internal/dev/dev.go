@@ -136,7 +136,7 @@ func (c *Cluster) Drain(ctx context.Context) error {
 	}
 	stop := context.AfterFunc(ctx, func() {
 		for _, p := range c.nodes {
-			_ = p.kill() // if it has not ended by now
+			_, _ = p.kill() // if it has not ended by now
 		}
 	})
 	c.running.Wait()

@@ -198,14 +198,40 @@ func (p *process) failure() error {
 // refuse says that the state is wrong. The lock is held.
 func (p *process) refuse() error { return fmt.Errorf("%w: %s is %s", ErrState, p.name, p.state) }
 
-// kill ends the process as a crash does.
-func (p *process) kill() error {
+// kill ends the process as a crash does, and answers which one that is.
+func (p *process) kill() (victim *exec.Cmd, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.state == Down {
-		return p.refuse()
+		return nil, p.refuse()
 	}
-	return gone(p.cmd.Process.Kill())
+	return p.cmd, gone(p.cmd.Process.Kill())
+}
+
+// killTime is how long a process may take to end that was killed.
+const killTime = 5 * time.Second
+
+// killed is kill, and waits for the end: who asked is told what has become of it.
+func (p *process) killed(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, killTime)
+	defer cancel()
+	victim, err := p.kill()
+	if err != nil {
+		return err
+	}
+	for {
+		p.mu.Lock()
+		over, changed := p.state == Down || p.cmd != victim, p.changed
+		p.mu.Unlock()
+		if over {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %s was killed, and has not ended yet", ErrState, p.name)
+		}
+	}
 }
 
 // stop asks the process to end.
