@@ -164,6 +164,8 @@ func (r *Router) body(c echo.Context, limit int64) ([]byte, error) {
 	case err != nil:
 		return nil, wire.Detail(wire.ErrBadRequest, "the body did not arrive whole")
 	}
-	readUntil(c, time.Time{}) // what is done with the body may take longer
+	if c.Request().ProtoMajor == 1 { // of HTTP/2 it was the body's alone
+		readUntil(c, time.Time{}) // what is done with the body may take longer
+	}
 	return body, nil
 }
