@@ -43,7 +43,8 @@ bench-cluster: ## a stream read through another node; the last line is that ÷ r
 	$(GO) test -run '^$$' -bench 'Owner|NewTable/members=50' -benchmem ./ring
 	$(GO) run ./cmd/relay
 
-bench-producers: ## 1,000 producers of a node; the last line is a delta of a pump ÷ an append of it
+bench-producers: ## 100 and 1,000 producers of a node; the last line is a delta by a pump ÷ by an append
+	$(GO) run ./cmd/producers -producers 100
 	$(GO) run ./cmd/producers
 
 FUZZTIME ?= 30s

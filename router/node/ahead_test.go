@@ -20,7 +20,7 @@ func (c *counted) Read(p []byte) (int, error) {
 
 func TestOnlyHTTP2IsReadAhead(t *testing.T) {
 	for name, tt := range map[string]struct {
-		text  string
+		text        string
 		least, most int // reads of the connection, by 24 bytes and then by 9
 	}{
 		"HTTP/2":                 {"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + strings.Repeat("frame of9", 1000), 2, 3},
