@@ -4,7 +4,7 @@ GO ?= go
 STATICCHECK = $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 TSC = npx --yes --package typescript@5.9.3 tsc
 
-.PHONY: run build test test-cluster lint bench bench-store bench-cluster fuzz clean
+.PHONY: run build test test-cluster lint bench bench-store bench-cluster bench-producers fuzz clean
 
 run: build ## start three nodes behind 127.0.0.1:8080, with their store in ./data
 	./bin/rillkeep dev
@@ -46,6 +46,10 @@ bench-store: ## checkpoints in PostgreSQL; the last line is ours ÷ the obvious 
 bench-cluster: ## a stream read through another node; the last line is that ÷ read where it is
 	$(GO) test -run '^$$' -bench 'Owner|NewTable/members=50' -benchmem ./ring
 	$(GO) run ./cmd/relay
+
+bench-producers: ## 100 and 1,000 producers of a node; the last line is a delta by a pump ÷ by an append
+	$(GO) run ./cmd/producers -producers 100
+	$(GO) run ./cmd/producers
 
 FUZZTIME ?= 30s
 fuzz: ## each fuzz target for FUZZTIME

@@ -175,6 +175,11 @@ func (y *System) Await(ctx context.Context, id string) (*plane.Stream, bool) {
 	if a == nil {
 		return nil, false
 	}
+	select {
+	case <-a.decided: // as a rule
+		return y.Stream(id)
+	default:
+	}
 	limit := time.NewTimer(y.cfg.JoinWait)
 	defer limit.Stop()
 	select {

@@ -320,7 +320,7 @@ func (s *Stream) advance(slice Slice, row Row) {
 	if confirmed == s.durable {
 		return
 	}
-	s.durable = confirmed
+	s.confirm(confirmed)
 	s.mark = confirmed
 	if s.outstanding() == 0 {
 		s.changed = true // else it goes along with the next delta, or is overtaken by the next round

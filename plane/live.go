@@ -26,6 +26,8 @@ type Live struct {
 	changed bool          // something readers wait for happened under this lock
 	tip     chan struct{} // closed at the next change; nil while nobody waits
 
+	confirmed chan struct{} // closed when the store holds more, or at the end; nil while nobody waits
+
 	end      *Frame // the terminal frame; set once
 	deserted func() // called, with mu held, when the last reader has left; may be nil
 }

@@ -203,10 +203,10 @@ func (s *Stream) settleSeal(seal Seal, out outcome) {
 	ours := out.err == nil || slices.Contains(s.tried, out.row.Seq)
 	lost := errors.Is(out.err, ErrTextLost)
 	if lost {
-		s.durable = out.row.Seq
+		s.confirm(out.row.Seq)
 	}
 	if out.known && !fenced && ours && out.row.Seq > s.durable && out.row.Seq <= seal.Seq {
-		s.durable = out.row.Seq
+		s.confirm(out.row.Seq)
 	}
 	switch {
 	case fenced:
@@ -305,6 +305,7 @@ func (s *Live) terminate(f Frame) {
 	f.shared = new(shared)
 	s.end = &f
 	s.changed = true
+	s.wakeConfirmed()
 	s.recent = nil
 }
 

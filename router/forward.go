@@ -137,6 +137,15 @@ func goneOn(c echo.Context) error {
 	return &plane.OffsetError{Kind: plane.ErrMoved, From: to.from, Want: to.from}
 }
 
+// take copies a body to a pipe. A read of a body does not end with a context,
+// so that it is done here, where nobody waits for it. What the pipe does not
+// take any more is thrown away.
+func take(to *io.PipeWriter, body io.Reader) {
+	_, err := io.Copy(to, body)
+	_ = to.CloseWithError(err)
+	_, _ = io.Copy(io.Discard, body)
+}
+
 // servesItself reports whether a request is this node's to serve without asking
 // where its stream is: it is alone, or has the stream. A request that came from a
 // node is never sent on.

@@ -3,6 +3,7 @@ package router
 import (
 	"errors"
 	"strconv"
+	"sync"
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -24,6 +25,7 @@ type Metrics struct {
 
 	closed      *prometheus.CounterVec
 	requests    *prometheus.CounterVec
+	answers     sync.Map // of outcome: the requests' counters that there are, to be found without their labels
 	ended       *prometheus.CounterVec
 	checkpoints prometheus.Counter
 	seals       prometheus.Counter
@@ -219,8 +221,18 @@ func (m *Metrics) Replaced(_ string, n int64) { m.replaced.Add(float64(n)) }
 // Ended counts a stream's end.
 func (m *Metrics) Ended(status plane.Status) { m.ended.WithLabelValues(string(status)).Inc() }
 
+// outcome is what requests are counted by.
+type outcome struct {
+	route  string
+	status int
+}
+
 func (m *Metrics) request(route string, status int) {
-	m.requests.WithLabelValues(route, strconv.Itoa(status)).Inc()
+	known, ok := m.answers.Load(outcome{route, status})
+	if !ok {
+		known, _ = m.answers.LoadOrStore(outcome{route, status}, m.requests.WithLabelValues(route, strconv.Itoa(status)))
+	}
+	known.(prometheus.Counter).Inc()
 }
 
 // admitReader counts a reader in, unless there are as many as may be.

@@ -46,6 +46,9 @@ func (r *Router) observe(next echo.HandlerFunc) echo.HandlerFunc {
 		}
 		status := c.Response().Status
 		r.cfg.Metrics.request(c.Path(), status)
+		if !r.log.Enabled(c.Request().Context(), slog.LevelDebug) {
+			return nil
+		}
 		id, _ := c.Get(idKey).(string)
 		grant, _ := c.Get(grantKey).(auth.Grant)
 		r.log.LogAttrs(c.Request().Context(), slog.LevelDebug, "request",

@@ -69,8 +69,8 @@ func duplex(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// pump is one long request of a producer. Its goroutine reads the body; a
-// second one, which serve waits for, writes acknowledgements.
+// pump is one long request of a producer. Its goroutine writes acknowledgements; a
+// second one, which serve waits for, reads the body.
 type pump struct {
 	s       *plane.Stream
 	to      production
@@ -91,27 +91,19 @@ func (p pump) serve(req *http.Request, parse func(context.Context, io.Reader) it
 
 	ctx, cancel := context.WithCancel(req.Context())
 	defer cancel()
-	var acks sync.WaitGroup
-	tip := p.s.Join(p.s.State().Seq)
-	acks.Go(func() {
-		if p.acknowledge(ctx, tip) != nil {
-			cancel() // nobody reads the answer: the producer is gone
-		}
-	})
-
-	in, out := io.Pipe()
+	told := p.s.State().Durable
+	in := newIntake(p.s, p.to, req.Body, parse)
+	running, over := context.WithCancel(ctx)
+	defer over()
 	var body sync.WaitGroup
-	body.Go(func() { take(out, req.Body) })
-	err := p.s.PumpAs(ctx, p.to.as, p.to.from, func(ctx context.Context) iter.Seq2[string, error] {
-		return func(yield func(string, error) bool) {
-			defer context.AfterFunc(ctx, func() { _ = in.CloseWithError(context.Cause(ctx)) })()
-			parse(ctx, in)(yield)
-		}
-	})
-	cancel()
-	acks.Wait()
+	body.Go(func() { in.run(ctx, over) })
+	if p.acknowledge(running, told) != nil {
+		cancel() // nobody reads the answer: the producer is gone
+	}
+	<-running.Done()
+	err := in.end(ctx)
 	p.finish(req.Context(), err)
-	_ = in.Close()
+	cancel()
 	_ = p.control.SetReadDeadline(time.Now().Add(lastWord))
 	body.Wait()
 }
@@ -120,37 +112,22 @@ func (p pump) serve(req *http.Request, parse func(context.Context, io.Reader) it
 // line. Closed at once, its connection would be reset, and the line be lost.
 const lastWord = time.Second
 
-// take copies a body to a pipe. A read of a body does not end with a context,
-// so that it is done here, where nobody waits for it. What the pipe does not
-// take any more is thrown away.
-func take(to *io.PipeWriter, body io.Reader) {
-	_, err := io.Copy(to, body)
-	_ = to.CloseWithError(err)
-	_, _ = io.Copy(io.Discard, body)
-}
-
-// acknowledge writes a line for each durable advance, and when there was none for
-// long, until the stream or ctx ends. Where the cursor fell behind what is kept in
-// memory, another goes on.
-func (p pump) acknowledge(ctx context.Context, tip *plane.Cursor) error {
-	defer func() { tip.Close() }()
+// acknowledge writes a line for each durable advance past told, and when there was
+// none for long, until the stream or ctx ends.
+func (p pump) acknowledge(ctx context.Context, told int64) error {
 	for beat := p.beat(ctx); ; {
-		f, err := tip.Next(beat)
+		st, err := p.s.AwaitDurable(beat, told)
 		switch {
-		case err != nil && ctx.Err() == nil && beat.Err() != nil: // it is still here, and so is its node
+		case err == nil:
+			told = st.Durable
+		case ctx.Err() == nil && beat.Err() != nil: // it is still here, and so is its node
 			beat = p.beat(ctx)
-		case err != nil:
+		default:
 			return nil
-		case f.Kind == plane.KindStale && !p.s.State().Over:
-			tip = p.s.Join(p.s.State().Seq) // it tells of what becomes durable after this
-		case f.Kind != plane.KindDurable:
-			continue
 		}
 		if err := p.line(wire.PumpLine{Ack: p.ack()}); err != nil {
 			return err
 		}
-		// One that passes between lines would end an HTTP/2 stream.
-		_ = p.control.SetWriteDeadline(time.Time{})
 	}
 }
 
@@ -191,7 +168,9 @@ func (p pump) finish(ctx context.Context, err error) {
 }
 
 func (p pump) line(v wire.PumpLine) error {
-	_ = p.control.SetWriteDeadline(time.Now().Add(p.stall))
+	// It holds until the next line, which is due before it has passed: the deadline
+	// of an HTTP/2 stream would end it also where nothing is written.
+	_ = p.control.SetWriteDeadline(time.Now().Add(p.ping + p.stall))
 	if err := json.NewEncoder(p.w).Encode(v); err != nil {
 		return err
 	}

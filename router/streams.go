@@ -246,8 +246,7 @@ func (r *Router) flush(c echo.Context) error {
 	if _, err := s.FlushAs(c.Request().Context(), by.as); err != nil {
 		return err
 	}
-	st := s.State()
-	return c.JSON(http.StatusOK, wire.Ack{Seq: st.Received, DurableSeq: st.Durable})
+	return acknowledged(c, s.State())
 }
 
 // keepAlive says that a producer which has nothing to say for now is still there.
@@ -263,8 +262,7 @@ func (r *Router) keepAlive(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	st := s.State()
-	return c.JSON(http.StatusOK, wire.Ack{Seq: st.Received, DurableSeq: st.Durable})
+	return acknowledged(c, s.State())
 }
 
 // close seals a stream complete, or cancelled if it was asked to stop.

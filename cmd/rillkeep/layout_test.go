@@ -37,7 +37,7 @@ var onlyIn = map[string][]string{
 // is the router's, and PostgreSQL is spoken to without database/sql.
 var standard = map[string][]string{
 	"net":          {"router", "ring", "cmd", "store/postgres/pgtest"},
-	"net/http":     {"router", "cmd/fanout", "cmd/relay", "cmd/internal/load", "cmd/rillkeep/internal/dev"}, // bare servers, load on servers, and a front
+	"net/http":     {"router", "cmd/fanout", "cmd/relay", "cmd/producers", "cmd/internal/load", "cmd/rillkeep/internal/dev"}, // bare servers, load on servers, and a front
 	"database/sql": {"store/sqlite", "store/internal/rows"},
 	"os":           {"router", "ring/ringtest", "actor", "store", "sim", "cmd"}, // ringtest and actor for the error of a deadline
 }

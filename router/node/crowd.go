@@ -65,7 +65,7 @@ func (c *crowd) Accept() (net.Conn, error) {
 			_ = conn.Close()
 			c.open.Add(-1)
 		case ok: // who writes to a socket directly finds it
-			return &tcpVisitor{tcp, v}, nil
+			return &tcpVisitor{TCPConn: tcp, visit: v}, nil
 		default:
 			return &visitor{conn, v}, nil
 		}
@@ -86,7 +86,10 @@ func (v *visit) left() { v.once.Do(func() { v.crowd.open.Add(-1) }) }
 type tcpVisitor struct {
 	*net.TCPConn
 	*visit
+	ahead ahead
 }
+
+func (v *tcpVisitor) Read(p []byte) (int, error) { return v.ahead.read(v.TCPConn, p) }
 
 func (v *tcpVisitor) Close() error {
 	defer v.left()

@@ -62,6 +62,10 @@ func (in *intake) endOfLines(err error) error {
 
 // line takes one line: {"text":"…"}, "…", or an error.
 func (in *intake) line(line []byte) error {
+	if text, ok := plainLine(line); ok {
+		in.emit(text)
+		return nil
+	}
 	switch {
 	case !json.Valid(line):
 		return in.malformed("is not JSON")
@@ -90,6 +94,16 @@ func (in *intake) line(line []byte) error {
 		in.sum.Skipped++
 		return nil
 	}
+}
+
+// plainLine returns the text of a line that holds that and nothing else, as nearly
+// all do: it needs no other parser. Of any other line ok is false.
+func plainLine(line []byte) (text string, ok bool) {
+	const before, after = `{"text":`, `}`
+	if len(line) < len(before)+len(after) || string(line[:len(before)]) != before || line[len(line)-1] != after[0] {
+		return "", false
+	}
+	return str(bytes.Trim(line[len(before):len(line)-len(after)], " \t"))
 }
 
 // keepLine is the largest buffer, in bytes, that is kept for the next line.

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -40,34 +39,6 @@ type Result struct {
 	Others    float64         // processors that neither the servers nor this process used
 }
 
-// use is what there was to see at a moment.
-type use struct {
-	at      time.Time
-	machine time.Duration
-	self    time.Duration
-	servers []measure.Process
-}
-
-func useOf(servers []int) (u use, err error) {
-	u.at = time.Now()
-	if u.machine, err = measure.Machine(); err != nil {
-		return u, err
-	}
-	self, err := measure.Of(os.Getpid())
-	if err != nil {
-		return u, err
-	}
-	u.self = self.Used
-	for _, pid := range servers {
-		p, err := measure.Of(pid)
-		if err != nil {
-			return u, err
-		}
-		u.servers = append(u.servers, p)
-	}
-	return u, nil
-}
-
 // Run opens the streams, puts the load on them, and says what the server
 // processes used for it. The streams are not closed.
 func (l Load) Run(ctx context.Context, streams []Stream, servers []int) (r Result, err error) {
@@ -79,7 +50,7 @@ func (l Load) Run(ctx context.Context, streams []Stream, servers []int) (r Resul
 			return r, err
 		}
 	}
-	before, err := useOf(servers)
+	before, err := measure.UsageOf(servers...)
 	if err != nil {
 		return r, err
 	}
@@ -90,7 +61,7 @@ func (l Load) Run(ctx context.Context, streams []Stream, servers []int) (r Resul
 		return r, err
 	}
 	pause(ctx, time.Second) // idle now
-	idle, err := useOf(servers)
+	idle, err := measure.UsageOf(servers...)
 	if err != nil {
 		return r, err
 	}
@@ -98,7 +69,7 @@ func (l Load) Run(ctx context.Context, streams []Stream, servers []int) (r Resul
 		return r, err
 	}
 	pause(ctx, time.Second) // let it arrive
-	after, err := useOf(servers)
+	after, err := measure.UsageOf(servers...)
 	if err != nil {
 		return r, err
 	}
@@ -110,15 +81,13 @@ func (l Load) Run(ctx context.Context, streams []Stream, servers []int) (r Resul
 	}
 	slices.Sort(readers.delays)
 	r.P50, r.P99 = readers.delays[len(readers.delays)/2], readers.delays[len(readers.delays)*99/100]
-	others := after.machine - idle.machine - (after.self - idle.self)
 	for i := range servers {
-		used := after.servers[i].Used - idle.servers[i].Used
-		others -= used
+		used := after.Servers[i].Used - idle.Servers[i].Used
 		r.CPU = append(r.CPU, used/time.Duration(r.Delivered))
-		grown := idle.servers[i].Memory - before.servers[i].Memory
+		grown := idle.Servers[i].Memory - before.Servers[i].Memory
 		r.Memory = append(r.Memory, float64(grown)/1024/float64(l.Readers*len(streams)))
 	}
-	r.Others = max(0, others.Seconds()/after.at.Sub(idle.at).Seconds())
+	r.Others = after.Others(idle)
 	return r, ctx.Err()
 }
 
