@@ -2,6 +2,7 @@ package router
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"iter"
 	"sync"
@@ -35,6 +36,12 @@ func newIntake(s *plane.Stream, to production, body io.Reader, parse func(contex
 // run takes the body, and calls over when there is no more to wait for. What the
 // stream does not want of it is read, too, and thrown away.
 func (in *intake) run(ctx context.Context, over func()) {
+	defer func() { // net/http has no hand in this goroutine: a panic costs its pump, not the node
+		if p := recover(); p != nil {
+			in.done <- fmt.Errorf("pump: panic: %v", p)
+			over()
+		}
+	}()
 	in.done <- in.stream.PumpAs(ctx, in.to.as, in.to.from, func(ctx context.Context) iter.Seq2[string, error] {
 		in.begun <- ctx
 		return func(yield func(string, error) bool) {
