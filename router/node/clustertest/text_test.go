@@ -45,3 +45,23 @@ func (s *script) len() int64 { return int64(len(s.units)) }
 func (s *script) is(from int64, text string) bool {
 	return s.text(from, from+plane.Units(text)) == text
 }
+
+// until is the script up to an offset, and then another.
+func (s *script) until(at int64, next *script) *script {
+	return &script{
+		deltas: append([]string{s.text(0, at)}, next.deltas...),
+		units:  append(s.units[:at:at], next.units...),
+	}
+}
+
+// from is the rest of a script, as deltas.
+func (s *script) from(at int64) (deltas []string) {
+	end := int64(0)
+	for _, d := range s.deltas {
+		end += plane.Units(d)
+		if end > at {
+			deltas = append(deltas, s.text(max(at, end-plane.Units(d)), end))
+		}
+	}
+	return deltas
+}
