@@ -224,7 +224,9 @@ func (n *Node) serve(listener net.Listener, headerTime time.Duration) {
 		BaseContext:       func(net.Listener) context.Context { return n.base },
 		ErrorLog:          slog.NewLogLogger(n.log.Handler(), slog.LevelDebug),
 		Protocols:         protocols(),
-		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: streamsPerConnection},
+		HTTP2: &http.HTTP2Config{
+			MaxConcurrentStreams: streamsPerConnection, SendPingTimeout: goneTime / 2, PingTimeout: goneTime / 2,
+		},
 	}
 	n.serving.Go(func() error {
 		if err := n.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
@@ -234,6 +236,10 @@ func (n *Node) serve(listener net.Listener, headerTime time.Duration) {
 		return nil
 	})
 }
+
+// goneTime is how long a client's machine may answer nothing until it is taken for
+// gone, and with it the producer whose pump holds its stream.
+const goneTime = 30 * time.Second
 
 // streamsPerConnection bounds the requests of one HTTP/2 connection: a proxy may send
 // all of its readers and pumps by one.
