@@ -44,7 +44,7 @@ func (r *Router) pump(c echo.Context) error {
 	if kind == typeText {
 		format = upstream.Text
 	}
-	p := pump{s: s, to: to, w: c.Response(), control: http.NewResponseController(c.Response()), stall: r.limits.Stall, ping: r.limits.Ping}
+	p := pump{s: s, to: to, waits: r.waits, w: c.Response(), control: http.NewResponseController(c.Response()), stall: r.limits.Stall, ping: r.limits.Ping}
 	p.serve(c.Request(), func(ctx context.Context, body io.Reader) iter.Seq2[string, error] {
 		return upstream.Deltas(ctx, body, format, upstream.Options{MaxLine: r.limits.PumpLineBytes})
 	})
@@ -78,6 +78,7 @@ type pump struct {
 	control *http.ResponseController
 	stall   time.Duration // for a line to be taken
 	ping    time.Duration // between lines
+	waits   func() bool   // its producer can resume the stream elsewhere, and should
 }
 
 func (p pump) serve(req *http.Request, parse func(context.Context, io.Reader) iter.Seq2[string, error]) {
@@ -89,13 +90,13 @@ func (p pump) serve(req *http.Request, parse func(context.Context, io.Reader) it
 	// The head goes with the first line: a client that asks whether to send its
 	// body at all would get no answer to that after a head.
 
-	ctx, cancel := context.WithCancel(req.Context())
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(req.Context())
+	defer cancel(nil)
 	var acks sync.WaitGroup
 	tip := p.s.Join(p.s.State().Seq)
 	acks.Go(func() {
-		if p.acknowledge(ctx, tip) != nil {
-			cancel() // nobody reads the answer: the producer is gone
+		if err := p.acknowledge(ctx, tip); err != nil {
+			cancel(err) // nobody reads the answer: the producer is gone; or it is to go
 		}
 	})
 
@@ -108,7 +109,10 @@ func (p pump) serve(req *http.Request, parse func(context.Context, io.Reader) it
 			parse(ctx, in)(yield)
 		}
 	})
-	cancel()
+	if cause := context.Cause(ctx); errors.Is(cause, errWaits) {
+		err = cause
+	}
+	cancel(nil)
 	acks.Wait()
 	p.finish(req.Context(), err)
 	_ = in.Close()
@@ -137,6 +141,8 @@ func (p pump) acknowledge(ctx context.Context, tip *plane.Cursor) error {
 	for beat := p.beat(ctx); ; {
 		f, err := tip.Next(beat)
 		switch {
+		case err != nil && ctx.Err() == nil && beat.Err() != nil && p.to.as != (plane.ProducerEpoch{}) && p.waits():
+			return errWaits
 		case err != nil && ctx.Err() == nil && beat.Err() != nil: // it is still here, and so is its node
 			beat = p.beat(ctx)
 		case err != nil:
@@ -156,7 +162,7 @@ func (p pump) acknowledge(ctx context.Context, tip *plane.Cursor) error {
 
 // beat is done when a line is due, whether or not there is anything to tell.
 func (p pump) beat(ctx context.Context) context.Context {
-	beat, cancel := context.WithTimeout(ctx, p.ping)
+	beat, cancel := context.WithTimeout(ctx, min(p.ping, innerPing))
 	context.AfterFunc(beat, cancel) // at the latest when ctx is done, which serve sees to
 	return beat
 }

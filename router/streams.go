@@ -89,6 +89,9 @@ func opened(s *plane.Stream, as plane.ProducerEpoch) wire.Opened {
 // is yet to be opened. A stream that lives needs no store for this.
 func (r *Router) resume(ctx context.Context, claim plane.Claim) (wire.Opened, error) {
 	if s, ok := r.cfg.Actors.Await(ctx, claim.ID); ok {
+		if r.waits() {
+			return wire.Opened{}, errWaits
+		}
 		return r.resumed(ctx, s, claim)
 	}
 	row, err := r.rows.Get(ctx, claim.ID)
@@ -102,7 +105,7 @@ func (r *Router) resume(ctx context.Context, claim plane.Claim) (wire.Opened, er
 	}
 	s, err := r.takeUp(ctx, row)
 	switch {
-	case errors.Is(err, errGone), errors.Is(err, errLeft), errors.Is(err, plane.ErrHeld) && r.cfg.Cluster == nil:
+	case errors.Is(err, errGone), errors.Is(err, errLeft), errors.Is(err, plane.ErrHeld) && (r.cfg.Cluster == nil || r.cfg.Cluster.Waits(plane.NodeOf(row.Token))):
 		return r.takeOver(ctx, claim)
 	case err != nil:
 		return wire.Opened{}, err
