@@ -44,7 +44,7 @@ func (w *world) survive(id, name string, at, deltas int, pause time.Duration) *s
 // survivor is survive for a stream that is there.
 func (w *world) survivor(id, name string, at int, s *script, pause time.Duration) *survivor {
 	p := &survivor{
-		w: w, id: id, name: name, script: s, pause: pause, client: w.client(at, w.rng.IntN(2) == 0), ended: make(chan struct{}),
+		w: w, id: id, name: name, script: s, pause: pause, client: w.client(at, w.h2 || w.rng.IntN(2) == 0), ended: make(chan struct{}),
 	}
 	ctx, stop := context.WithCancel(w.ctx)
 	p.stop = stop
@@ -59,6 +59,7 @@ func (w *world) survivor(id, name string, at int, s *script, pause time.Duration
 
 // client speaks to all members, and to the one at first.
 func (w *world) client(at int, h2 bool) *client.Client {
+	from := w.makers
 	transport := &http.Transport{DisableCompression: true, DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
 		ctx, cancel := context.WithTimeout(ctx, dialTime)
 		defer cancel()
@@ -66,7 +67,7 @@ func (w *world) client(at int, h2 bool) *client.Client {
 		if _, err := fmt.Sscanf(addr, "localhost:%d", &member); err != nil {
 			return nil, err
 		}
-		conn, err := w.makers.Dial(ctx, network, fmt.Sprintf("10.1.0.%d:%d", member, httpPort))
+		conn, err := from.Dial(ctx, network, fmt.Sprintf("10.1.0.%d:%d", member, httpPort))
 		return watched(conn, func(b []byte) { w.sends(b, "is sent", nil) }), err
 	}}
 	if h2 {

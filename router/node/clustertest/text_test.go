@@ -17,15 +17,22 @@ type script struct {
 
 var words = []string{"Strom ", "überall ", "日本語 ", "😀👩‍🚀 ", "und ", "a ", "\n\n- **b**: ", "naïve ", "𝒳 "}
 
-// newScript makes a script of so many deltas, which are told apart by their numbers.
-func newScript(rng *rand.Rand, deltas int) *script {
-	s := new(script)
-	for i := range deltas {
+// newScript makes a script of n deltas, which are told apart by their numbers.
+func newScript(rng *rand.Rand, n int) *script {
+	var deltas []string
+	for i := range n {
 		delta := fmt.Sprintf("%d:", i)
 		for range rng.IntN(6) {
 			delta += words[rng.IntN(len(words))]
 		}
-		s.deltas = append(s.deltas, delta)
+		deltas = append(deltas, delta)
+	}
+	return scriptOf(deltas)
+}
+
+func scriptOf(deltas []string) *script {
+	s := &script{deltas: deltas}
+	for _, delta := range deltas {
 		s.units = append(s.units, utf16.Encode([]rune(delta))...)
 	}
 	return s

@@ -43,6 +43,7 @@ type world struct {
 	producers []*producer
 	survivors []*survivor
 	moments   moments
+	h2        bool // survivors speak HTTP/2; else some do
 
 	transports []*http.Transport // of the survivors
 	readers    []*reader
