@@ -281,3 +281,35 @@ func (w *world) fencedNow(p *survivor) {
 	w.t.Helper()
 	w.fenced(p.id, "1.1")
 }
+
+// What a producer asked of a node that stood still, and then of another, is done when it
+// has gone on there: that must not take the stream away from it.
+func TestAProducersOwnResumeThatArrivesLateDoesNotFenceIt(t *testing.T) {
+	t.Parallel()
+	for way, at := range map[string]int{"by the owner": 2, "by another": 1} {
+		t.Run(way, func(t *testing.T) {
+			seeds(t, []uint64{1, 2, 3}, func(w *world) {
+				w.start(3)
+				s := newScript(w.rng, 800)
+				w.judge.expect("s", s)
+				c := w.caller(0, false, nil)
+				defer c.close()
+				if _, err := c.client.Open(w.ctx, "s", wire.Open{Producer: "p"}); err != nil {
+					w.t.Fatal(err)
+				}
+				owner, _ := w.host("s")
+				first := (w.index(owner) + at) % 3
+				w.survivor("s", "p", first, s, 50*time.Millisecond)
+				w.follow("s")
+				time.Sleep(2 * time.Second)
+				late := w.members[(first+1)%3] // whom it asks next
+				w.net.Cut([]string{w.makers.IP()}, w.members[first].wireIP())
+				late.wire.Freeze()
+				time.Sleep(14 * time.Second)
+				late.wire.Thaw()
+				w.net.Heal()
+				w.settle()
+			})
+		})
+	}
+}

@@ -119,3 +119,29 @@ func TestStreamsOfANodeThatIsBackAtOnceAreTakenOverAtOnce(t *testing.T) {
 		})
 	}
 }
+
+// The ring proposes one that does not answer, though gossip says that it is well: the
+// row decides, and any other will do.
+func TestAnOrphanWhoseNextOwnerIsDeafIsTakenOverByAnother(t *testing.T) {
+	t.Parallel()
+	for name, n := range map[string]int{"one is deaf": 0, "the other is deaf": 1} {
+		t.Run(name, func(t *testing.T) {
+			seeds(t, []uint64{1, 2, 3}, func(w *world) {
+				w.start(3)
+				_, owner := w.placed("s", true, 1600, 50*time.Millisecond)
+				time.Sleep(2 * time.Second)
+				_, others := w.host("s")
+				owner.kill()
+				others[n].wire.Freeze()
+				w.until(3*lease10, "it is taken over", func() bool { return len(w.judge.of("s").origins) == 1 })
+				if at, _ := w.host("s"); at != others[1-n] {
+					w.t.Errorf("it is at %s", at.name)
+				}
+				time.Sleep(10 * time.Second)
+				others[n].wire.Thaw()
+				w.settle()
+				w.taken("s", 1)
+			})
+		})
+	}
+}
