@@ -27,6 +27,7 @@ type history struct {
 	row     storetest.Row
 	taken   string          // token of who had it before the newest takeover
 	over    map[string]bool // tokens that the row had, and has no more
+	wrote   map[string]bool // tokens by which text was written
 	owners  []string        // in their order, without marks
 	opens   int
 }
@@ -57,7 +58,7 @@ func newJudge(t *testing.T) *judge { return &judge{t: t, rows: make(map[string]*
 func (j *judge) expect(id string, s *script) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.rows[id] = &history{script: s, texts: []text{{0, s}}, heirs: make(map[string]*script), over: make(map[string]bool)}
+	j.rows[id] = &history{script: s, texts: []text{{0, s}}, heirs: make(map[string]*script), over: make(map[string]bool), wrote: make(map[string]bool)}
 }
 
 // heir says what a producer says after the text that it finds, if it takes a stream
@@ -118,12 +119,16 @@ func (j *judge) owner(h *history, c storetest.Change) {
 	if c.Before.Status.Ended() && (c.Kind != "open" || c.Before.Seq > 0) { // an id without text is free again
 		j.t.Errorf("O: %s: %s by %s after its end: %+v", c.ID, c.Kind, c.By, c.After)
 	}
+	h.wrote[c.By] = h.wrote[c.By] || c.Kind == "append"
 	if c.After.Token == c.Before.Token {
 		return
 	}
 	if c.Kind == "edit" { // not by anybody who writes: the database went back
 		delete(h.over, c.After.Token)
 		return
+	}
+	if c.Kind == "adopt" && !h.wrote[c.After.Token] { // it was put back, and never live
+		delete(h.over, c.After.Token)
 	}
 	h.over[c.Before.Token] = true
 	if h.over[c.After.Token] {

@@ -1,6 +1,7 @@
 package clustertest
 
 import (
+	"strings"
 	"testing"
 	"time"
 )
@@ -141,6 +142,30 @@ func TestAnOrphanWhoseNextOwnerIsDeafIsTakenOverByAnother(t *testing.T) {
 				others[n].wire.Thaw()
 				w.settle()
 				w.taken("s", 1)
+			})
+		})
+	}
+}
+
+// What is durable ends within a delta, which the producer has whole: it says the rest.
+func TestAnOwnerThatIsKilledWithinALongDeltaCostsNothing(t *testing.T) {
+	t.Parallel()
+	for way, direct := range ways {
+		t.Run(way, func(t *testing.T) {
+			seeds(t, []uint64{1, 2}, func(w *world) {
+				w.start(3)
+				came := w.when("after an append", (*member).die)
+				s := newScript(w.rng, 4)
+				for i := range s.deltas {
+					s.deltas[i] = strings.Repeat(s.deltas[i]+"𝒳y", 300_000/len(s.deltas[i]))
+				}
+				p, _ := w.saying("s", direct, scriptOf(s.deltas), 50*time.Millisecond)
+				w.await(came, "an append").bury()
+				w.settle()
+				w.taken("s", 1)
+				if at := w.judge.of("s").origins; len(p.script.from(at[0])) == 0 || p.script.starts(at[0]) {
+					w.t.Errorf("what was durable ended at %v, with a delta", at)
+				}
 			})
 		})
 	}

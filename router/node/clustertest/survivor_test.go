@@ -172,7 +172,12 @@ func (w *world) follow(id string) {
 // member, and a reader through each.
 func (w *world) placed(id string, direct bool, deltas int, pause time.Duration) (p *survivor, owner *member) {
 	w.t.Helper()
-	s := newScript(w.rng, deltas)
+	return w.saying(id, direct, newScript(w.rng, deltas), pause)
+}
+
+// saying is placed for a script.
+func (w *world) saying(id string, direct bool, s *script, pause time.Duration) (p *survivor, owner *member) {
+	w.t.Helper()
 	w.judge.expect(id, s)
 	if _, err := w.client(0, false).Open(w.ctx, id, wire.Open{Producer: "p"}); err != nil {
 		w.t.Fatal(err)

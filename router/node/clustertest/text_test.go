@@ -3,6 +3,7 @@ package clustertest
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"unicode/utf16"
 
 	"rillkeep.dev/rillkeep/plane"
@@ -71,4 +72,10 @@ func (s *script) from(at int64) (deltas []string) {
 		}
 	}
 	return deltas
+}
+
+// starts reports whether a delta starts at an offset.
+func (s *script) starts(at int64) bool {
+	rest := s.from(at)
+	return at == 0 || len(rest) == 0 || slices.Contains(s.deltas, rest[0])
 }
