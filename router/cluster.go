@@ -26,8 +26,8 @@ type Cluster interface {
 	// Has reports whether a member is known and has not left.
 	Has(member string) bool
 
-	// Waits reports whether a member can't write for now, while others can: what it
-	// has, others may take over.
+	// Waits reports whether a member can't write for now, while others can, or could
+	// not and has yet to look what is still its own: what it has, others may take over.
 	Waits(member string) bool
 
 	// Digest names the set of members that the ring is made of.

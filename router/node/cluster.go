@@ -238,8 +238,11 @@ func (m *member) Waits(name string) bool {
 // waits is Waits of this node, which knows before the others do. One that has lost
 // them all as well as its lease is cut off, and they may do as they like.
 func (m *member) waits() bool {
-	if m.node.lease == nil || m.node.lease.Held() {
+	if m.node.lease == nil {
 		return false
+	}
+	if m.node.lease.Held() { // what it had before the last gap may be another's
+		return m.node.gaps.Load() != m.node.verified.Load()
 	}
 	members := m.ring.View().Members()
 	if len(members) < 2 {

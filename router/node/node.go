@@ -51,14 +51,17 @@ type Node struct {
 	server  *http.Server
 	addr    net.Addr
 
-	serving errgroup.Group
-	gap     chan struct{}      // holds one: the lease had a gap
-	fenced  chan string        // streams that were another's by their rows
-	turned  chan struct{}      // holds one: the lease was lost, or is held again
-	failed  chan struct{}      // closed when the node can't go on
-	fails   sync.Once          // closes it
-	base    context.Context    // of all requests
-	stop    context.CancelFunc // ends all requests
+	serving  errgroup.Group
+	gap      chan struct{} // holds one: the lease had a gap
+	fenced   chan string   // streams that were another's by their rows
+	turned   chan struct{} // holds one: the lease was lost, or is held again
+	failed   chan struct{} // closed when the node can't go on
+	fails    sync.Once     // closes it
+	gaps     atomic.Int64  // of the lease
+	verified atomic.Int64  // those after which was looked which streams are still this node's
+
+	base context.Context    // of all requests
+	stop context.CancelFunc // ends all requests
 }
 
 // Open starts a node: when it returns, the node serves. What can't be right it
