@@ -38,17 +38,6 @@ type text struct {
 	script *script
 }
 
-// of is what the row has in an epoch.
-func (h history) of(epoch int64) *script {
-	s := h.texts[0].script
-	for _, t := range h.texts {
-		if t.epoch <= epoch {
-			s = t.script
-		}
-	}
-	return s
-}
-
 // last is what the row has now.
 func (h history) last() *script { return h.texts[len(h.texts)-1].script }
 

@@ -147,6 +147,10 @@ func (l locking) Open(ctx context.Context, claim plane.Claim) (plane.Row, error)
 	return l.around("an open", func() (plane.Row, error) { return l.MemoryNode.Open(ctx, claim) })
 }
 
+func (l locking) Read(ctx context.Context, id string) (plane.Row, error) {
+	return l.around("a read", func() (plane.Row, error) { return l.MemoryNode.Read(ctx, id) })
+}
+
 func (l locking) Append(ctx context.Context, slice plane.Slice) (plane.Row, error) {
 	return l.around("an append", func() (plane.Row, error) { return l.MemoryNode.Append(ctx, slice) })
 }

@@ -1,8 +1,11 @@
 package clustertest
 
 import (
+	"errors"
 	"testing"
 	"time"
+
+	"rillkeep.dev/rillkeep/router/wire"
 )
 
 // What comes between a producer and its owner only: there is another way, and the stream
@@ -150,6 +153,43 @@ func TestAnOwnerThatComesBackAfterATakeoverWritesNothing(t *testing.T) {
 			})
 		}
 	}
+}
+
+// It has a lease again, and has yet to look which streams are still its own: nobody
+// resumes there what another has.
+func TestAnOwnerThatComesBackAnswersNoResumeOfWhatItHasLost(t *testing.T) {
+	t.Parallel()
+	seeds(t, []uint64{1, 2, 3}, func(w *world) {
+		w.start(3)
+		s := newScript(w.rng, 40)
+		w.judge.expect("s", s)
+		p := w.produces("s", "p", 0)
+		w.follow("s")
+		w.say(p, s.deltas[:20], 20)
+		if err := p.Flush(w.ctx); err != nil {
+			w.t.Error(err)
+		}
+		owner, _ := w.host("s")
+		owner.freeze() // it has nothing to write that would tell it
+		w.until(3*lease10, "it is taken over", func() bool { return len(w.judge.of("s").origins) == 1 })
+		looks := w.when("before a read", func(*member) { time.Sleep(10 * time.Second) })
+		owner.thaw(true)
+		time.Sleep(4 * time.Second) // its lease is renewed
+		c := w.caller(w.index(owner), true, nil)
+		if opened, err := c.client.Open(w.ctx, "s", wire.Open{Producer: "p", Resume: true}); err == nil || !errors.Is(err, wire.ErrUnavailable) {
+			w.t.Errorf("it answered %+v, %v", opened, err)
+		}
+		c.close()
+		if at := w.await(looks, "a look at the row"); at != owner {
+			w.t.Errorf("%s looks", at.name)
+		}
+		w.say(p, s.deltas[20:], 20)
+		if sealed, err := p.Close(w.ctx); err != nil || sealed.Seq != s.len() {
+			w.t.Errorf("sealed %+v, %v", sealed, err)
+		}
+		w.settle()
+		w.taken("s", 1)
+	})
 }
 
 // Who was asked to take a stream over and then stood still takes nothing from who did it
