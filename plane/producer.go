@@ -9,12 +9,26 @@ import (
 type producing struct {
 	name    string
 	session int64         // of the current one, from 1; 0 is not known
+	attempt Attempt       // by which that began, if it is known
 	resumed chan struct{} // closed at the next resume; nil while no pump waits for that
 
 	heard int64 // tick of Config.Clock at which it was heard of last
 	holds int32 // producers that are connected
 
 	unnamed bool // the stream was adopted, and its store has no name: it is the next one's
+}
+
+// Attempt is one of the calls by which a run of a producer becomes a stream's: they are
+// counted, so that one that was given up, and arrives when a later one has been
+// answered, fences nobody. The zero Attempt is not known.
+type Attempt struct {
+	Instance string // the run's, which nobody else has
+	Count    int64
+}
+
+// after reports whether a may follow b: it is another run's, or a later one.
+func (a Attempt) after(b Attempt) bool {
+	return a.Instance == "" || a.Instance != b.Instance || a.Count > b.Count
 }
 
 // ProducerEpoch returns that of the current producer. Its session is 0 where the
@@ -32,11 +46,19 @@ func (s *Stream) ProducerEpoch() ProducerEpoch {
 // ErrHeld where the stream was opened, or taken over, under another name than
 // producer, and as a push is.
 func (s *Stream) Resume(producer string) (ProducerEpoch, error) {
+	return s.ResumeBy(producer, Attempt{})
+}
+
+// ResumeBy is Resume by an attempt: ErrSuperseded if a later one of the same run came
+// before it.
+func (s *Stream) ResumeBy(producer string, attempt Attempt) (ProducerEpoch, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch err := s.refusal(); {
 	case err != nil:
 		return ProducerEpoch{}, err
+	case !attempt.after(s.by.attempt):
+		return ProducerEpoch{}, ErrSuperseded
 	case producer != s.by.name && !s.by.unnamed:
 		return ProducerEpoch{}, ErrHeld
 	}
@@ -45,6 +67,7 @@ func (s *Stream) Resume(producer string) (ProducerEpoch, error) {
 		s.by.session = time.Now().UnixMicro() // later than any that was counted
 	}
 	s.by.session++
+	s.by.attempt = attempt
 	if s.by.resumed != nil {
 		close(s.by.resumed)
 		s.by.resumed = nil
@@ -53,6 +76,15 @@ func (s *Stream) Resume(producer string) (ProducerEpoch, error) {
 	s.in.held = s.in.held[:3*s.in.units()] // the bytes of a character that was cut come again
 	s.hear()
 	return ProducerEpoch{s.epoch, s.by.session}, nil
+}
+
+// BegunBy says by which attempt the stream was opened, or taken over.
+func (s *Stream) BegunBy(attempt Attempt) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.by.attempt == (Attempt{}) {
+		s.by.attempt = attempt
+	}
 }
 
 // KeepAlive says that the stream's producer is there, and has nothing to say yet. It

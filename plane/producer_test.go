@@ -95,6 +95,31 @@ func TestOnlyTheLatestProducerActsOnAStream(t *testing.T) {
 	}
 }
 
+func TestAnAttemptThatComesAfterALaterOneOfItsRunFencesNobody(t *testing.T) {
+	by := func(instance string, n int64) plane.Attempt { return plane.Attempt{Instance: instance, Count: n} }
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, nil)
+		s.BegunBy(by("a", 2))
+		s.BegunBy(by("a", 1))
+		for _, step := range []struct {
+			attempt plane.Attempt
+			session int64 // 0 if it is refused
+		}{
+			{by("a", 1), 0}, {by("a", 2), 0}, {by("a", 3), 2}, {by("a", 3), 0}, {by("b", 1), 3}, {by("b", 1), 0},
+			{by("a", 4), 4}, {plane.Attempt{}, 5}, {plane.Attempt{}, 6}, {by("a", 1), 7},
+		} {
+			before := s.ProducerEpoch()
+			now, err := s.ResumeBy("", step.attempt)
+			switch {
+			case step.session > 0 && (err != nil || now.Session != step.session):
+				t.Errorf("%+v resumed as %v, %v", step.attempt, now, err)
+			case step.session == 0 && (!errors.Is(err, plane.ErrSuperseded) || s.ProducerEpoch() != before):
+				t.Errorf("%+v was answered %v, and the producer is %v after %v", step.attempt, err, s.ProducerEpoch(), before)
+			}
+		}
+	})
+}
+
 func TestNobodyInParticularIsNeverFenced(t *testing.T) {
 	for name, call := range calls {
 		t.Run(name, func(t *testing.T) {

@@ -26,6 +26,10 @@ type Cluster interface {
 	// Has reports whether a member is known and has not left.
 	Has(member string) bool
 
+	// Waits reports whether a member can't write for now, while others can, or could
+	// not and has yet to look what is still its own: what it has, others may take over.
+	Waits(member string) bool
+
 	// Digest names the set of members that the ring is made of.
 	Digest() string
 
@@ -54,13 +58,21 @@ func (r *Router) held(row plane.Row) error {
 		return &plane.OffsetError{Kind: plane.ErrMoved, Want: row.Seq}
 	case r.cfg.Cluster == nil && sameNode(member, r.cfg.Actors.Node()):
 		return errLeft
-	case r.cfg.Cluster == nil || member == "" || member == r.cfg.Cluster.Self():
+	case r.cfg.Cluster == nil || member == "":
 		return plane.ErrHeld
+	case member == r.cfg.Cluster.Self():
+		return errStray
 	case !r.cfg.Cluster.Has(member):
 		return errGone
 	default:
 		return &heldBy{member, row.Seq}
 	}
+}
+
+// waits reports whether a producer is better off with another node than with this
+// one, which has its stream and can't write it.
+func (r *Router) waits() bool {
+	return r.cfg.Cluster != nil && r.cfg.Cluster.Waits(r.cfg.Cluster.Self())
 }
 
 // sameNode reports whether two members are runs of one node.
@@ -131,7 +143,8 @@ func (p *places) get(id string) string {
 
 // place is the member to ask first for a stream that is not here.
 func (r *Router) place(id string) string {
-	if member := r.places.get(id); member != "" && member != r.cfg.Cluster.Self() && r.cfg.Cluster.Has(member) {
+	member := r.places.get(id)
+	if member != "" && member != r.cfg.Cluster.Self() && r.cfg.Cluster.Has(member) && !r.cfg.Cluster.Waits(member) {
 		return member
 	}
 	return r.cfg.Cluster.Owner(id)

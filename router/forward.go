@@ -52,6 +52,12 @@ var (
 	// errLease says that a stream can't be taken over yet.
 	errLease = wire.Detail(wire.ErrUnavailable, "the node that had the stream may have it still; its lease ends within seconds: try again")
 
+	// errStray says that this node has a row and not its stream, and gives it back.
+	errStray = wire.Detail(wire.ErrUnavailable, "the node did not get the stream live, and gives it back: try again")
+
+	// errWaits says that this node can't write the stream that it has.
+	errWaits = wire.Detail(wire.ErrUnavailable, "the node that has the stream can't write it now, and others can: resume it there")
+
 	// errNoAnswer says that a member was asked, and what it answered is lost.
 	errNoAnswer = wire.Detail(wire.ErrUnavailable, "the node that has the stream gave no answer: the call may have been done; repeat an append with its offset")
 )

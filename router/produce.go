@@ -42,6 +42,9 @@ func (r *Router) append(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	if to.as != (plane.ProducerEpoch{}) && r.waits() {
+		return errWaits
+	}
 	if err := r.push(c.Request().Context(), s, to, delta); err != nil {
 		return err
 	}

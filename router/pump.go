@@ -44,7 +44,7 @@ func (r *Router) pump(c echo.Context) error {
 	if kind == typeText {
 		format = upstream.Text
 	}
-	p := pump{s: s, to: to, w: c.Response(), control: http.NewResponseController(c.Response()), stall: r.limits.Stall, ping: r.limits.Ping}
+	p := pump{s: s, to: to, waits: r.waits, w: c.Response(), control: http.NewResponseController(c.Response()), stall: r.limits.Stall, ping: r.limits.Ping}
 	p.serve(c.Request(), func(ctx context.Context, body io.Reader) iter.Seq2[string, error] {
 		return upstream.Deltas(ctx, body, format, upstream.Options{MaxLine: r.limits.PumpLineBytes})
 	})
@@ -78,6 +78,7 @@ type pump struct {
 	control *http.ResponseController
 	stall   time.Duration // for a line to be taken
 	ping    time.Duration // between lines
+	waits   func() bool   // its producer can resume the stream elsewhere, and should
 }
 
 func (p pump) serve(req *http.Request, parse func(context.Context, io.Reader) iter.Seq2[string, error]) {
@@ -89,21 +90,21 @@ func (p pump) serve(req *http.Request, parse func(context.Context, io.Reader) it
 	// The head goes with the first line: a client that asks whether to send its
 	// body at all would get no answer to that after a head.
 
-	ctx, cancel := context.WithCancel(req.Context())
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(req.Context())
+	defer cancel(nil)
 	told := p.s.State().Durable
 	in := newIntake(p.s, p.to, req.Body, parse)
 	running, over := context.WithCancel(ctx)
 	defer over()
 	var body sync.WaitGroup
 	body.Go(func() { in.run(ctx, over) })
-	if p.acknowledge(running, told) != nil {
-		cancel() // nobody reads the answer: the producer is gone
+	if err := p.acknowledge(running, told); err != nil {
+		cancel(err) // nobody reads the answer: the producer is gone; or it is to go
 	}
 	<-running.Done()
 	err := in.end(ctx)
 	p.finish(req.Context(), err)
-	cancel()
+	cancel(nil)
 	_ = p.control.SetReadDeadline(time.Now().Add(lastWord))
 	body.Wait()
 }
@@ -120,6 +121,8 @@ func (p pump) acknowledge(ctx context.Context, told int64) error {
 		switch {
 		case err == nil:
 			told = st.Durable
+		case ctx.Err() == nil && beat.Err() != nil && p.to.as != (plane.ProducerEpoch{}) && p.waits():
+			return errWaits
 		case ctx.Err() == nil && beat.Err() != nil: // it is still here, and so is its node
 			beat = p.beat(ctx)
 		default:
@@ -133,7 +136,7 @@ func (p pump) acknowledge(ctx context.Context, told int64) error {
 
 // beat is done when a line is due, whether or not there is anything to tell.
 func (p pump) beat(ctx context.Context) context.Context {
-	beat, cancel := context.WithTimeout(ctx, p.ping)
+	beat, cancel := context.WithTimeout(ctx, min(p.ping, innerPing))
 	context.AfterFunc(beat, cancel) // at the latest when ctx is done, which serve sees to
 	return beat
 }

@@ -120,7 +120,7 @@ func (r *Router) routes() {
 		e.Add(method, "/v1/streams/:id"+action, serve, r.named, r.allow(op))
 	}
 	stream(http.MethodGet, "", r.read, auth.Read)
-	stream(http.MethodPost, "", r.owned(r.open), auth.Write)
+	stream(http.MethodPost, "", r.resumable(r.owned(r.open)), auth.Write)
 	stream(http.MethodPost, "/append", r.owned(r.append), auth.Write)
 	e.POST("/v1/streams/:id/pump", r.ownedPump(r.pump), duplex, r.named, r.allow(auth.Write))
 	stream(http.MethodPost, "/flush", r.owned(r.flush), auth.Write)

@@ -29,21 +29,49 @@ func (r *Router) open(c echo.Context) error {
 	}
 	ctx := c.Request().Context()
 	claim := plane.Claim{ID: streamID(c), Producer: body.Producer, Meta: body.Meta}
+	by := plane.Attempt{Instance: body.Instance, Count: body.Attempt}
 	if body.Resume {
-		resumed, err := r.resume(ctx, claim)
+		resumed, err := r.resume(ctx, claim, by)
 		if !errors.Is(err, plane.ErrNotFound) {
 			return answer(c, http.StatusOK, resumed, err)
 		}
 	}
 	s, err := r.openStream(ctx, claim)
 	if body.Resume && errors.Is(err, plane.ErrOpenHere) { // another resume was faster
-		resumed, err := r.resume(ctx, claim)
+		resumed, err := r.resume(ctx, claim, by)
 		return answer(c, http.StatusOK, resumed, err)
 	}
 	if err != nil {
 		return err
 	}
+	s.BegunBy(by)
 	return c.JSON(http.StatusCreated, opened(s, s.ProducerEpoch()))
+}
+
+// resumable serves a resume here where the member can't be asked that the ring
+// proposes, if nobody has the stream: its row decides who takes it.
+func (r *Router) resumable(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		err := next(c)
+		if errors.Is(err, errNoHost) && !c.Response().Committed {
+			return r.stranded(c, err)
+		}
+		return err
+	}
+}
+
+// stranded is a resume, or answers why not.
+func (r *Router) stranded(c echo.Context, why error) error {
+	var body wire.Open
+	if err := r.decode(c, &body); err != nil || !body.Resume {
+		return why
+	}
+	claim := plane.Claim{ID: streamID(c), Producer: body.Producer}
+	resumed, err := r.resume(c.Request().Context(), claim, plane.Attempt{Instance: body.Instance, Count: body.Attempt})
+	if err != nil {
+		return why
+	}
+	return c.JSON(http.StatusOK, resumed)
 }
 
 // openStream makes a stream live here.
@@ -99,9 +127,12 @@ func opened(s *plane.Stream, as plane.ProducerEpoch) wire.Opened {
 // resume answers an open of a stream that is there: where its producer goes on, in
 // another producer epoch, or how it ended. It answers plane.ErrNotFound for one that
 // is yet to be opened. A stream that lives needs no store for this.
-func (r *Router) resume(ctx context.Context, claim plane.Claim) (wire.Opened, error) {
+func (r *Router) resume(ctx context.Context, claim plane.Claim, by plane.Attempt) (wire.Opened, error) {
 	if s, ok := r.cfg.Actors.Await(ctx, claim.ID); ok {
-		return r.resumed(ctx, s, claim)
+		if r.waits() {
+			return wire.Opened{}, errWaits
+		}
+		return r.resumed(ctx, s, claim, by)
 	}
 	row, err := r.rows.Get(ctx, claim.ID)
 	switch {
@@ -114,17 +145,17 @@ func (r *Router) resume(ctx context.Context, claim plane.Claim) (wire.Opened, er
 	}
 	s, err := r.takeUp(ctx, row)
 	switch {
-	case errors.Is(err, errGone), errors.Is(err, errLeft), errors.Is(err, plane.ErrHeld) && r.cfg.Cluster == nil:
-		return r.takeOver(ctx, claim)
+	case errors.Is(err, errGone), errors.Is(err, errLeft), errors.Is(err, plane.ErrHeld) && (r.cfg.Cluster == nil || r.cfg.Cluster.Waits(plane.NodeOf(row.Token))):
+		return r.takeOver(ctx, claim, by)
 	case err != nil:
 		return wire.Opened{}, err
 	}
-	return r.resumed(ctx, s, claim)
+	return r.resumed(ctx, s, claim, by)
 }
 
 // resumed is the resumption of a stream that is here.
-func (r *Router) resumed(ctx context.Context, s *plane.Stream, claim plane.Claim) (wire.Opened, error) {
-	as, err := s.Resume(claim.Producer)
+func (r *Router) resumed(ctx context.Context, s *plane.Stream, claim plane.Claim, by plane.Attempt) (wire.Opened, error) {
+	as, err := s.ResumeBy(claim.Producer, by)
 	switch {
 	case errors.Is(err, plane.ErrClosed):
 		row, err := r.rows.Get(ctx, claim.ID)
@@ -132,6 +163,8 @@ func (r *Router) resumed(ctx context.Context, s *plane.Stream, claim plane.Claim
 			err = wire.Detail(wire.ErrUnavailable, "the stream is being sealed; try again")
 		}
 		return ended(row), err
+	case errors.Is(err, plane.ErrSuperseded):
+		return wire.Opened{}, err
 	case errors.Is(err, plane.ErrFenced): // its row is another node's by now
 		return wire.Opened{}, errLease
 	case errors.Is(err, plane.ErrHeld):
@@ -148,10 +181,11 @@ func ended(row store.Stream) wire.Opened {
 }
 
 // takeOver makes a stream live here whose owner died: its producer is back.
-func (r *Router) takeOver(ctx context.Context, claim plane.Claim) (wire.Opened, error) {
+func (r *Router) takeOver(ctx context.Context, claim plane.Claim, by plane.Attempt) (wire.Opened, error) {
 	s, err := r.cfg.Actors.TakeOver(ctx, claim)
 	switch {
 	case err == nil:
+		s.BegunBy(by)
 		st := s.State()
 		r.Announce(feed.Change{ID: claim.ID, Seq: st.Durable, Epoch: s.Epoch(), Status: plane.StatusStreaming})
 		r.log.LogAttrs(ctx, slog.LevelInfo, "stream taken over", slog.String("streamId", claim.ID),
@@ -159,7 +193,7 @@ func (r *Router) takeOver(ctx context.Context, claim plane.Claim) (wire.Opened, 
 		return opened(s, s.ProducerEpoch()), nil
 	case errors.Is(err, plane.ErrOpenHere): // another resume was faster
 		if s, ok := r.cfg.Actors.Await(ctx, claim.ID); ok {
-			return r.resumed(ctx, s, claim)
+			return r.resumed(ctx, s, claim, by)
 		}
 		return wire.Opened{}, errLease
 	case errors.Is(err, plane.ErrHeld) && r.cfg.Cluster == nil:

@@ -63,6 +63,9 @@ type Producer struct {
 	out    *backlog
 	sent   chan struct{} // closed when the goroutine has ended
 
+	instance string // of this producer, in its opens
+	attempts int64  // their number; of the goroutine that opens
+
 	pushing sync.Mutex // guards held
 	held    string     // what Write was given of a character that is cut
 
@@ -84,7 +87,7 @@ type Producer struct {
 func (c *Client) Produce(ctx context.Context, id string, how Producing) (*Producer, error) {
 	how.Producer = cmp.Or(how.Producer, rand.Text())
 	how.Backlog = cmp.Or(how.Backlog, maxBacklog)
-	p := &Producer{client: c, id: id, how: how, sent: make(chan struct{}), change: make(chan struct{})}
+	p := &Producer{client: c, id: id, how: how, instance: rand.Text(), sent: make(chan struct{}), change: make(chan struct{})}
 	p.ctx, p.cancel = context.WithCancelCause(ctx)
 	if err := p.open(how.Resume); err != nil {
 		p.cancel(err)
@@ -394,7 +397,8 @@ func (p *Producer) open(resume bool) error {
 func (p *Producer) ask(resume bool) (opened wire.Opened, err error) {
 	ctx, cancel := context.WithTimeout(p.ctx, attemptTime)
 	defer cancel()
-	body := wire.Open{Producer: p.how.Producer, Meta: p.how.Meta, Resume: resume}
+	p.attempts++ // of those that it has given up, any may arrive yet
+	body := wire.Open{Producer: p.how.Producer, Meta: p.how.Meta, Resume: resume, Instance: p.instance, Attempt: p.attempts}
 	err = p.client.post(ctx, p.client.stream(p.id), body, &opened)
 	return opened, err
 }

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -229,6 +230,33 @@ func (m *member) Owner(id string) string {
 func (m *member) Has(name string) bool {
 	_, ok := m.ring.View().Member(name)
 	return ok
+}
+
+func (m *member) Waits(name string) bool {
+	if name == m.self {
+		return m.waits()
+	}
+	view := m.ring.View()
+	at, ok := view.Member(name)
+	return ok && at.State == ring.Waiting && view.Share(name) == 0
+}
+
+// waits is Waits of this node, which knows before the others do. One that has lost
+// them all as well as its lease is cut off, and they may do as they like.
+func (m *member) waits() bool {
+	if m.node.lease == nil {
+		return false
+	}
+	if m.node.lease.Held() { // what it had before the last gap may be another's
+		return m.node.gaps.Load() != m.node.verified.Load()
+	}
+	members := m.ring.View().Members()
+	if len(members) < 2 {
+		return m.ring.Stats().Missing > 0
+	}
+	return slices.ContainsFunc(members, func(other ring.Member) bool {
+		return other.Name != m.self && other.State == ring.Active
+	})
 }
 
 func (m *member) Digest() string { return digestOf(m.ring.View()) }

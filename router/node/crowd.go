@@ -65,6 +65,7 @@ func (c *crowd) Accept() (net.Conn, error) {
 			_ = conn.Close()
 			c.open.Add(-1)
 		case ok: // who writes to a socket directly finds it
+			expectAnswers(tcp, goneTime)
 			return &tcpVisitor{TCPConn: tcp, visit: v}, nil
 		default:
 			return &visitor{conn, v}, nil

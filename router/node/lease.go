@@ -20,7 +20,7 @@ func (n *Node) takeLease(ctx context.Context, cfg Config, name, incarnation stri
 		TTL:       cfg.LeaseTTL,
 		Grace:     cfg.Grace,
 		Retention: cfg.Retention,
-		Regained:  func() { note(n.gap) },
+		Regained:  func() { n.gaps.Add(1); note(n.gap) },
 		Turned:    func(bool) { note(n.turned) },
 		Logger:    n.log,
 	})
@@ -48,8 +48,10 @@ func (n *Node) verify() {
 		case <-n.base.Done():
 			return
 		}
+		gaps := n.gaps.Load()
 		err := n.actors.Verify(n.base)
 		if err == nil {
+			n.verified.Store(gaps)
 			pause = firstPause
 			continue
 		}

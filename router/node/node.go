@@ -51,14 +51,17 @@ type Node struct {
 	server  *http.Server
 	addr    net.Addr
 
-	serving errgroup.Group
-	gap     chan struct{}      // holds one: the lease had a gap
-	fenced  chan string        // streams that were another's by their rows
-	turned  chan struct{}      // holds one: the lease was lost, or is held again
-	failed  chan struct{}      // closed when the node can't go on
-	fails   sync.Once          // closes it
-	base    context.Context    // of all requests
-	stop    context.CancelFunc // ends all requests
+	serving  errgroup.Group
+	gap      chan struct{} // holds one: the lease had a gap
+	fenced   chan string   // streams that were another's by their rows
+	turned   chan struct{} // holds one: the lease was lost, or is held again
+	failed   chan struct{} // closed when the node can't go on
+	fails    sync.Once     // closes it
+	gaps     atomic.Int64  // of the lease
+	verified atomic.Int64  // those after which was looked which streams are still this node's
+
+	base context.Context    // of all requests
+	stop context.CancelFunc // ends all requests
 }
 
 // Open starts a node: when it returns, the node serves. What can't be right it
@@ -224,7 +227,9 @@ func (n *Node) serve(listener net.Listener, headerTime time.Duration) {
 		BaseContext:       func(net.Listener) context.Context { return n.base },
 		ErrorLog:          slog.NewLogLogger(n.log.Handler(), slog.LevelDebug),
 		Protocols:         protocols(),
-		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: streamsPerConnection},
+		HTTP2: &http.HTTP2Config{
+			MaxConcurrentStreams: streamsPerConnection, SendPingTimeout: goneTime / 2, PingTimeout: goneTime / 2,
+		},
 	}
 	n.serving.Go(func() error {
 		if err := n.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
@@ -234,6 +239,10 @@ func (n *Node) serve(listener net.Listener, headerTime time.Duration) {
 		return nil
 	})
 }
+
+// goneTime is how long a client's machine may answer nothing until it is taken for
+// gone, and with it the producer whose pump holds its stream.
+const goneTime = 30 * time.Second
 
 // streamsPerConnection bounds the requests of one HTTP/2 connection: a proxy may send
 // all of its readers and pumps by one.

@@ -12,6 +12,12 @@ type Open struct {
 	Producer string          `json:"producer,omitempty"`
 	Meta     json.RawMessage `json:"meta,omitempty"`
 	Resume   bool            `json:"resume,omitempty"` // a stream that is there is no error: the producer goes on with it
+
+	// Instance names one run of a producer, and Attempt counts its opens and resumes:
+	// one that arrives after a later one is refused as fenced. Without Instance it
+	// would take the stream away from its own sender.
+	Instance string `json:"instance,omitempty"`
+	Attempt  int64  `json:"attempt,omitempty"`
 }
 
 // Opened answers an open.

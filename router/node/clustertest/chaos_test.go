@@ -58,39 +58,65 @@ var faults = []fault{
 	}, func(w *world, _ *member) { w.db.Rows().Latency(2*time.Millisecond, time.Millisecond) }},
 }
 
+// havoc begins and ends faults, so many turns, and then mends all.
+func (w *world) havoc(turns int) {
+	w.t.Helper()
+	begun := map[*member]*fault{}
+	var said []string
+	for range turns {
+		m := w.members[w.rng.IntN(len(w.members))]
+		f := &faults[w.rng.IntN(len(faults))]
+		if begun[m] == nil && !m.dead && len(begun) < 3 {
+			said = append(said, fmt.Sprintf("%.3f %s is %s", time.Since(w.began).Seconds(), m.name, f.name))
+			f.begin(w, m)
+			begun[m] = f
+		}
+		time.Sleep(time.Duration(w.rng.Int64N(int64(f.longest))))
+		w.more("auto")
+		for m, f := range begun {
+			if w.rng.IntN(2) == 0 {
+				said = append(said, fmt.Sprintf("%.3f %s is no more %s", time.Since(w.began).Seconds(), m.name, f.name))
+				f.end(w, m)
+				delete(begun, m)
+			}
+		}
+	}
+	w.db.Rows().Clear()
+	w.db.Rows().Latency(2*time.Millisecond, time.Millisecond)
+	w.net.Heal()
+	for m, f := range begun {
+		f.end(w, m)
+	}
+	w.t.Log(strings.Join(said, "\n"))
+	w.agree(45 * time.Second)
+}
+
 func TestInWhateverGoesWrongAllThatIsPromisedHolds(t *testing.T) {
 	t.Parallel()
 	seeds(t, chaosSeeds, func(w *world) {
 		w.start(5)
 		w.load(3, 300, 300*time.Millisecond, "auto", "durable")
-		begun := map[*member]*fault{}
-		var said []string
-		for range 6 {
-			m := w.members[w.rng.IntN(len(w.members))]
-			f := &faults[w.rng.IntN(len(faults))]
-			if begun[m] == nil && !m.dead && len(begun) < 3 {
-				said = append(said, fmt.Sprintf("%.3f %s is %s", time.Since(w.began).Seconds(), m.name, f.name))
-				f.begin(w, m)
-				begun[m] = f
-			}
-			time.Sleep(time.Duration(w.rng.Int64N(int64(f.longest))))
-			w.more("auto")
-			for m, f := range begun {
-				if w.rng.IntN(2) == 0 {
-					said = append(said, fmt.Sprintf("%.3f %s is no more %s", time.Since(w.began).Seconds(), m.name, f.name))
-					f.end(w, m)
-					delete(begun, m)
-				}
-			}
-		}
-		w.db.Rows().Clear()
-		w.db.Rows().Latency(2*time.Millisecond, time.Millisecond)
-		w.net.Heal()
-		for m, f := range begun {
-			f.end(w, m)
-		}
-		w.t.Log(strings.Join(said, "\n"))
-		w.agree(45 * time.Second)
+		w.havoc(6)
 		w.settle()
+	})
+}
+
+// What a client.Producer says is never lost, whatever happens to how many nodes.
+func TestInWhateverGoesWrongAllThatIsProducedIsThere(t *testing.T) {
+	t.Parallel()
+	seeds(t, chaosSeeds, func(w *world) {
+		w.start(5)
+		for i := range 3 {
+			w.survive(fmt.Sprint("stream-", i), fmt.Sprint("p", i), i, 400+w.rng.IntN(400), 250*time.Millisecond)
+		}
+		for _, p := range w.survivors {
+			w.open(p.id)
+			w.follow(p.id)
+		}
+		w.havoc(6)
+		w.settle()
+		for _, p := range w.survivors {
+			w.taken(p.id, len(w.judge.of(p.id).origins))
+		}
 	})
 }

@@ -28,11 +28,18 @@ func (w *world) load(streams, deltas int, pause time.Duration, selectors ...stri
 // more adds a reader of each stream through every living member, at an offset that lies
 // within the durable text.
 func (w *world) more(selectors ...string) {
+	var ids []string
 	for _, p := range w.producers {
-		row := w.judge.of(p.id).row
+		ids = append(ids, p.id)
+	}
+	for _, p := range w.survivors {
+		ids = append(ids, p.id)
+	}
+	for _, id := range ids {
+		row := w.judge.of(id).row
 		for at, m := range w.members {
 			if !m.dead {
-				w.read(p.id, at, selectors[w.rng.IntN(len(selectors))], w.rng.Int64N(row.Seq+1))
+				w.read(id, at, selectors[w.rng.IntN(len(selectors))], w.rng.Int64N(row.Seq+1))
 			}
 		}
 	}

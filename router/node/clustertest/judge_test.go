@@ -19,12 +19,27 @@ type judge struct {
 
 // history is what became of one row.
 type history struct {
-	script *script
-	row    storetest.Row
-	over   map[string]bool // tokens that the row had, and has no more
-	owners []string        // in their order, without marks
-	opens  int
+	script  *script // what the first producer says
+	texts   []text  // what the row's text is, by epoch
+	origins []int64 // at which epochs began, after the first
+	before  int64   // its length before the newest change
+	heirs   map[string]*script
+	row     storetest.Row
+	taken   string          // token of who had it before the newest takeover
+	over    map[string]bool // tokens that the row had, and has no more
+	wrote   map[string]bool // tokens by which text was written
+	owners  []string        // in their order, without marks
+	opens   int
 }
+
+// text is what a row has from an epoch on.
+type text struct {
+	epoch  int64
+	script *script
+}
+
+// last is what the row has now.
+func (h history) last() *script { return h.texts[len(h.texts)-1].script }
 
 func newJudge(t *testing.T) *judge { return &judge{t: t, rows: make(map[string]*history)} }
 
@@ -32,7 +47,15 @@ func newJudge(t *testing.T) *judge { return &judge{t: t, rows: make(map[string]*
 func (j *judge) expect(id string, s *script) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.rows[id] = &history{script: s, over: make(map[string]bool)}
+	j.rows[id] = &history{script: s, texts: []text{{0, s}}, heirs: make(map[string]*script), over: make(map[string]bool), wrote: make(map[string]bool)}
+}
+
+// heir says what a producer says after the text that it finds, if it takes a stream
+// over.
+func (j *judge) heir(id, producer string, s *script) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.rows[id].heirs[producer] = s
 }
 
 // of is the history of a row so far.
@@ -40,6 +63,18 @@ func (j *judge) of(id string) history {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return *j.rows[id]
+}
+
+// streaming is how many rows say so.
+func (j *judge) streaming() (n int) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, h := range j.rows {
+		if h.row.Status == plane.StatusStreaming {
+			n++
+		}
+	}
+	return n
 }
 
 // watch is the database's: it must not call it.
@@ -51,9 +86,12 @@ func (j *judge) watch(c storetest.Change) {
 		j.t.Errorf("%s: a row that nobody asked for", c.ID)
 		return
 	}
-	h.row = c.After
-	if c.Kind == "open" {
+	h.row, h.before = c.After, c.Before.Seq
+	switch c.Kind {
+	case "open":
 		h.opens++
+	case "takeover":
+		j.takeover(h, c)
 	}
 	j.owner(h, c)
 	j.prefix(h, c)
@@ -70,12 +108,16 @@ func (j *judge) owner(h *history, c storetest.Change) {
 	if c.Before.Status.Ended() && (c.Kind != "open" || c.Before.Seq > 0) { // an id without text is free again
 		j.t.Errorf("O: %s: %s by %s after its end: %+v", c.ID, c.Kind, c.By, c.After)
 	}
+	h.wrote[c.By] = h.wrote[c.By] || c.Kind == "append"
 	if c.After.Token == c.Before.Token {
 		return
 	}
 	if c.Kind == "edit" { // not by anybody who writes: the database went back
 		delete(h.over, c.After.Token)
 		return
+	}
+	if c.Kind == "adopt" && !h.wrote[c.After.Token] { // it was put back, and never live
+		delete(h.over, c.After.Token)
 	}
 	h.over[c.Before.Token] = true
 	if h.over[c.After.Token] {
@@ -89,6 +131,25 @@ func (j *judge) owner(h *history, c storetest.Change) {
 	}
 }
 
+// takeover is the check of a new epoch: it begins where the durable text ends, and what
+// its producer says follows that.
+func (j *judge) takeover(h *history, c storetest.Change) {
+	begun := plane.Row{Token: c.After.Token}.Origins()
+	switch {
+	case c.After.Epoch != c.Before.Epoch+1 || c.After.Seq != c.Before.Seq:
+		j.t.Errorf("O: %s: taken over by %s at %d in epoch %d after %d in epoch %d", c.ID, c.By, c.After.Seq, c.After.Epoch, c.Before.Seq, c.Before.Epoch)
+	case len(begun) == 0 || begun[len(begun)-1] != c.Before.Seq:
+		j.t.Errorf("P: %s: what %s takes over at %d begins at %v", c.ID, c.By, c.Before.Seq, begun)
+	case plane.NodeOf(c.Before.Token) == "":
+		j.t.Errorf("O: %s: %s takes over what was given up: %s", c.ID, c.By, c.Before.Token)
+	}
+	h.taken = c.Before.Token
+	h.origins = append(h.origins[:len(h.origins):len(h.origins)], c.Before.Seq)
+	if heir := h.heirs[c.After.Producer]; heir != nil {
+		h.texts = append(h.texts[:len(h.texts):len(h.texts)], text{c.After.Epoch, h.last().until(c.Before.Seq, heir)})
+	}
+}
+
 // prefix is the check of P: a row's text is what was produced, and never gets shorter.
 func (j *judge) prefix(h *history, c storetest.Change) {
 	text := c.After.Body
@@ -98,7 +159,7 @@ func (j *judge) prefix(h *history, c storetest.Change) {
 	switch {
 	case c.After.Seq < c.Before.Seq:
 		j.t.Errorf("P: %s: %s by %s makes it %d of %d units", c.ID, c.Kind, c.By, c.After.Seq, c.Before.Seq)
-	case text != h.script.text(0, c.After.Seq):
+	case text != h.last().text(0, c.After.Seq):
 		j.t.Errorf("P: %s: %s by %s makes it %d units, which are not the script's: %q", c.ID, c.Kind, c.By, c.After.Seq, text)
 	}
 }

@@ -1,43 +1,11 @@
 package clustertest
 
 import (
-	"context"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"time"
-
-	"rillkeep.dev/rillkeep/plane"
-	"rillkeep.dev/rillkeep/store/storetest"
 )
-
-// locking is a member's way to a database in which others have rows locked.
-type locking struct {
-	*storetest.MemoryNode
-	locked *sync.Map
-}
-
-func (l locking) check(id string) error {
-	if _, yes := l.locked.Load(id); yes {
-		return fmt.Errorf("write %q: %w", id, plane.ErrBusy)
-	}
-	return nil
-}
-
-func (l locking) Disown(ctx context.Context, id, token string, session int64) (plane.Row, error) {
-	if err := l.check(id); err != nil {
-		return plane.Row{}, err
-	}
-	return l.MemoryNode.Disown(ctx, id, token, session)
-}
-
-func (l locking) Seal(ctx context.Context, seal plane.Seal) (plane.Row, error) {
-	if err := l.check(seal.ID); err != nil {
-		return plane.Row{}, err
-	}
-	return l.MemoryNode.Seal(ctx, seal)
-}
 
 // I: more rows than are handed over at once are locked by others for most of a drain.
 func TestLockedRowsKeepNoOtherStreamOfADrainingNode(t *testing.T) {

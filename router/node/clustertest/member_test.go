@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"rillkeep.dev/rillkeep/ring/ringtest"
@@ -34,7 +35,8 @@ type member struct {
 	gossip, wire *ringtest.Host
 	store        *storetest.MemoryNode
 	node         *node.Node
-	dead         bool // crashed, drained or closed
+	dead         bool        // crashed, drained or closed
+	died         atomic.Bool // and that by a signal
 }
 
 // start starts so many more nodes, one after the other, and waits for one ring.
@@ -84,17 +86,21 @@ func (w *world) startAt(number int, name string) *member {
 	if as := w.poses[number]; as > 0 {
 		peers = posing{peers, net.TCPAddrFromAddrPort(netip.MustParseAddrPort(fmt.Sprintf("10.1.0.%d:%d", as, peerPort)))}
 	}
+	peers = answering{peers, m}
 	ctx, cancel := context.WithTimeout(w.ctx, time.Minute)
 	defer cancel()
 	cluster := &node.Cluster{
 		Secrets: []string{secret}, Transport: transport, Listener: peers,
-		Dial: func(ctx context.Context, addr string) (net.Conn, error) { return m.wire.Dial(ctx, "tcp", addr) },
+		Dial: func(ctx context.Context, addr string) (net.Conn, error) {
+			conn, err := m.wire.Dial(ctx, "tcp", addr)
+			return watched(conn, func(b []byte) { w.sends(b, "is forwarded", m) }), err
+		},
 	}
 	if w.change != nil {
 		w.change(cluster)
 	}
 	m.node, err = node.Open(ctx, node.Config{
-		Name: m.name, Store: locking{m.store, &w.locked}, Listener: listen(httpPort), Logger: w.log.logger(m.name),
+		Name: m.name, Store: locking{m.store, m}, Listener: answering{listen(httpPort), m}, Logger: w.log.logger(m.name),
 		Limits: router.Limits{Ping: w.ping}, Cluster: cluster,
 	})
 	if err != nil {
@@ -193,10 +199,16 @@ func (w *world) agree(within time.Duration) {
 
 // kill ends the node's process at once, as SIGKILL does.
 func (m *member) kill() {
+	m.die()
+	m.bury()
+}
+
+// die is kill at any moment: what is left of the process is to be buried.
+func (m *member) die() {
+	m.died.Store(true)
 	m.store.Kill()
 	m.wire.Kill()
 	m.gossip.Kill()
-	m.bury()
 }
 
 // vanish takes the node's machine away, without a word to anybody.

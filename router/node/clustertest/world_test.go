@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -27,6 +28,7 @@ type world struct {
 	began   time.Time
 	net     *ringtest.Network
 	outside *ringtest.Host // where clients are
+	makers  *ringtest.Host // and where survivors
 	db      *storetest.SharedMemory
 	locked  sync.Map // ids of rows that no owner can give up or end
 	judge   *judge
@@ -40,8 +42,13 @@ type world struct {
 	end       context.CancelFunc
 	running   sync.WaitGroup // clients, and ends of nodes
 	producers []*producer
-	readers   []*reader
-	mu        sync.Mutex // of what readers say
+	survivors []*survivor
+	moments   moments
+	h2        bool // survivors speak HTTP/2; else some do
+
+	transports []*http.Transport // of the survivors
+	readers    []*reader
+	mu         sync.Mutex // of what readers say
 }
 
 // inBubble runs a test in a world of its own, in virtual time. What the test has
@@ -57,7 +64,7 @@ func inBubble(t *testing.T, seed uint64, test func(w *world)) {
 		w.ctx, w.end = context.WithCancel(context.Background())
 		w.db = storetest.NewSharedMemory(w.judge.watch)
 		w.db.Rows().Latency(2*time.Millisecond, time.Millisecond)
-		w.outside = w.net.Host("10.2.0.1")
+		w.outside, w.makers = w.net.Host("10.2.0.1"), w.net.Host("10.3.0.1")
 		defer func() {
 			w.close()
 			if t.Failed() {
@@ -122,19 +129,18 @@ func (w *world) settle() {
 	for _, p := range w.producers {
 		w.until(settling+p.length(), "the producer of "+p.id+" ends", func() bool { return isClosed(p.ended) })
 	}
-	w.until(settling, "no row says streaming", func() bool {
-		for _, p := range w.producers {
-			if !w.judge.of(p.id).row.Status.Ended() {
-				return false
-			}
-		}
-		return true
-	})
+	for _, p := range w.survivors {
+		w.until(settling+p.length(), "the producer of "+p.id+" ends", func() bool { return isClosed(p.ended) })
+	}
+	w.until(settling, "no row says streaming", func() bool { return w.judge.streaming() == 0 })
 	for _, r := range w.readers {
 		w.until(settling, "the end of reader "+r.name, func() bool { return isClosed(r.ended) })
 	}
 	for _, p := range w.producers {
 		w.produced(p)
+	}
+	for _, p := range w.survivors {
+		w.survived(p)
 	}
 	for _, r := range w.readers {
 		w.converged(r)
@@ -161,6 +167,8 @@ func (w *world) converged(r *reader) {
 		w.t.Errorf("%s: %v", r.name, s.err)
 	case s.end.Kind != plane.KindEnd:
 		w.t.Errorf("%s: it ended with %+v", r.name, s.end)
+	case s.script.text(s.base, s.pos) != w.judge.of(r.id).last().text(s.base, s.pos):
+		w.t.Errorf("S: %s: what it has is another text than the row's", r.name)
 	case s.end.Status != row.Status || s.end.Seq != row.Seq || s.pos != row.Seq:
 		w.t.Errorf("%s: it ended %s at %d, has %d units, and the row is %s at %d", r.name, s.end.Status, s.end.Seq, s.pos, row.Status, row.Seq)
 	}
@@ -200,6 +208,9 @@ func (w *world) close() {
 	}
 	all.Wait()
 	w.running.Wait()
+	for _, t := range w.transports {
+		t.CloseIdleConnections()
+	}
 	w.db.Wait()
 	time.Sleep(2 * time.Minute) // memberlist's goroutines, and timers of late answers
 	synctest.Wait()
