@@ -76,14 +76,13 @@ func (c *cluster) survive(readers *errgroup.Group, id, way, front string, words 
 	s := &survivor{text: newText(id, words/3)}
 	s.text.sent.Store(int64(len(s.text.units)))
 	s.input = string(utf16.Decode(s.text.units))
-	server := []string{"--server", way}
-	s.push = launch(c, nil, append(server, "push", "--rate", strconv.Itoa(pushRate), id)...)
+	s.push = launch(c, nil, "push", id, "--server", way, "--rate", strconv.Itoa(pushRate))
 	go func() {
 		_, _ = io.WriteString(s.push.In, s.input) // fails if the push does, which tells
 		_ = s.push.In.Close()
 	}()
 	c.await("stream "+id, func() bool { return c.host(id) != nil })
-	s.tail = launch(c, nil, append(server, "tail", id)...)
+	s.tail = launch(c, nil, "tail", id, "--server", way)
 	s.reader = &reader{c: c, text: s.text, front: front}
 	ctx := c.within(killTime(c.TB.(*testing.T)) + 2*patience)
 	readers.Go(func() error { return s.reader.run(ctx) })
