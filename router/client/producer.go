@@ -288,6 +288,14 @@ func (p *Producer) acked(ack wire.Ack) {
 	p.out.forget(ack.DurableSeq)
 }
 
+// heard is acked of one that the server sent by itself.
+func (p *Producer) heard(ack wire.Ack) {
+	p.acked(ack)
+	if p.how.Progress != nil {
+		p.how.Progress(ack)
+	}
+}
+
 // fail ends the producer.
 func (p *Producer) fail(why error) {
 	p.mu.Lock()
@@ -313,12 +321,7 @@ func (p *Producer) deliver() {
 		p.mu.Lock()
 		to := at{from: p.opened.Seq, epoch: p.opened.ProducerEpoch}
 		p.mu.Unlock()
-		ack, err := p.client.pumpOnce(p.ctx, p.id, to, p.out, func(ack wire.Ack) {
-			p.acked(ack)
-			if p.how.Progress != nil {
-				p.how.Progress(ack)
-			}
-		})
+		ack, err := p.client.pumpOnce(p.ctx, p.id, to, p.out, p.heard)
 		switch {
 		case p.ctx.Err() != nil:
 			p.fail(context.Cause(p.ctx))
@@ -327,7 +330,7 @@ func (p *Producer) deliver() {
 			p.fail(plane.ErrCancelled)
 			return
 		case err == nil:
-			p.acked(ack)
+			p.heard(ack)
 			return
 		case !passing(err):
 			if ack.Status.Ended() {

@@ -1,7 +1,6 @@
 package clustertest
 
 import (
-	"io"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -77,14 +76,11 @@ func (c *cluster) survive(readers *errgroup.Group, id, way, front string, words 
 	s.text.sent.Store(int64(len(s.text.units)))
 	s.input = string(utf16.Decode(s.text.units))
 	s.push = launch(c, nil, "push", id, "--server", way, "--rate", strconv.Itoa(pushRate))
-	go func() {
-		_, _ = io.WriteString(s.push.In, s.input) // fails if the push does, which tells
-		_ = s.push.In.Close()
-	}()
+	s.push.feed(s.input)
 	c.await("stream "+id, func() bool { return c.host(id) != nil })
 	s.tail = launch(c, nil, "tail", id, "--server", way)
 	s.reader = &reader{c: c, text: s.text, front: front}
-	ctx := c.within(killTime(c.TB.(*testing.T)) + 2*patience)
+	ctx := c.within(time.Duration(words/pushRate)*time.Second + 3*patience)
 	readers.Go(func() error { return s.reader.run(ctx) })
 	return s
 }
@@ -152,6 +148,7 @@ func parting(got, want string) string {
 // Whoever has the streams is killed, again and again: by a load balancer, and by the
 // names of all nodes, producers and readers find who has them next.
 func TestPushesAndTheirReadersOutliveTheirNodes(t *testing.T) {
+	t.Parallel()
 	c := assemble(t, 3)
 	urls := c.fixed()
 	c.start()
