@@ -54,8 +54,10 @@ func (r *Router) held(row plane.Row) error {
 		return &plane.OffsetError{Kind: plane.ErrMoved, Want: row.Seq}
 	case r.cfg.Cluster == nil && sameNode(member, r.cfg.Actors.Node()):
 		return errLeft
-	case r.cfg.Cluster == nil || member == "" || member == r.cfg.Cluster.Self():
+	case r.cfg.Cluster == nil || member == "":
 		return plane.ErrHeld
+	case member == r.cfg.Cluster.Self():
+		return errStray
 	case !r.cfg.Cluster.Has(member):
 		return errGone
 	default:

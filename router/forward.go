@@ -48,6 +48,10 @@ var (
 	// errLeft is errGone of a stream that an earlier run of this node left.
 	errLeft = wire.Detail(wire.ErrUnavailable, "the node was restarted while it had the stream; resume it, or it ends interrupted within a minute")
 
+	// errStray says that a stream is this node's by its row and not here: what made it so
+	// was broken off, and is being undone.
+	errStray = wire.Detail(wire.ErrUnavailable, "the stream is on its way from node to node; try again")
+
 	// errLease says that a stream can't be taken over yet.
 	errLease = wire.Detail(wire.ErrUnavailable, "the node that had the stream may have it still; its lease ends within seconds: try again")
 
@@ -117,7 +121,11 @@ func (r *Router) ownedPump(next echo.HandlerFunc) echo.HandlerFunc {
 			}
 			readUntil(c, time.Time{})
 			body.Go(func() { take(out, c.Request().Body) })
-			return r.send(ctx, id, member, req)
+			resp, err := r.send(ctx, id, member, req)
+			if _, ok := errors.AsType[*heldBy](err); ok {
+				return nil, errNoHost // it has left since, and what was sent can't be sent again
+			}
+			return resp, err
 		})
 	}
 }
