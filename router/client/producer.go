@@ -28,13 +28,13 @@ type Producing struct {
 	// with more, Push waits. 0 means a million.
 	Backlog int64
 
-	// Patience is how long to try, once a node is lost, until one takes the stream
-	// again; 0 means as long as the producer's context lasts.
+	// Patience is how long to try until a node takes the stream, at first and whenever
+	// one is lost; 0 means as long as the producer's context lasts.
 	Patience time.Duration
 
 	// Progress, if set, is told of each acknowledgement, and Lost why a connection was
-	// given up for another. They are called on a goroutine of the producer's, one after
-	// the other, and hold it up.
+	// given up for another, or an attempt was in vain. They are called one after the
+	// other, by Produce and then on a goroutine of the producer's, and hold it up.
 	Progress func(wire.Ack)
 	Lost     func(why error)
 }
@@ -386,8 +386,12 @@ func (p *Producer) open(resume bool) error {
 			return context.Cause(p.ctx)
 		case !passing(err):
 			return err
-		case p.how.Patience > 0 && time.Since(began) > p.how.Patience, !w.wait(p.ctx, nil):
+		case p.how.Patience > 0 && time.Since(began) > p.how.Patience:
 			return err
+		}
+		p.lost(err)
+		if !w.wait(p.ctx, nil) {
+			return context.Cause(p.ctx)
 		}
 		resume = resume || !isRefusal(err)
 	}
