@@ -52,8 +52,8 @@ func TestAPushOutlivesItsNodeBeforeItsFirstByte(t *testing.T) {
 	t.Parallel()
 	c := open(t, 3)
 	push := launch(t, nil, "push", "m", "--server", c.balance(t).url())
-	c.await("stream", func() bool { return c.host("m") != nil })
-	owner := c.host("m")
+	c.await("stream", func() bool { return c.opened("m") })
+	owner, _ := c.host("m")
 	owner.kill()
 	push.say(t, hard)
 	c.has("m", hard) // by another: its own does not come back
