@@ -184,6 +184,11 @@ func TestAPausedProcessIsToldOfItsSuccessor(t *testing.T) {
 		paused.host.Freeze()
 		nodes[1] = c.join(8, func(cfg *ring.Config) { cfg.Node, cfg.Incarnation = "node-2", "b" })
 		c.converge(2*time.Second, nodes...)
+		for _, n := range nodes { // long before it is seen dead
+			if n.View().Has("node-2/a") || !n.View().Has("node-2/b") {
+				t.Errorf("%s has %v", n.View().Self(), n.View().Members())
+			}
+		}
 		time.Sleep(20 * time.Second)
 		paused.host.Thaw()
 		c.until(20*time.Second, func() bool { return paused.View().Replaced() })

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -15,7 +16,8 @@ type View struct {
 	*Table
 
 	self     string
-	members  []Member // sorted by name
+	members  []Member        // sorted by name
+	gone     map[string]bool // replaced, by name
 	replaced bool
 	changed  chan struct{}
 }
@@ -33,6 +35,13 @@ func (v *View) Member(name string) (Member, bool) {
 		return Member{}, false
 	}
 	return v.members[i], true
+}
+
+// Has reports whether a member is thought alive. One that another process of its
+// node's name has replaced is not, though it may take a while to be seen dead.
+func (v *View) Has(name string) bool {
+	_, ok := v.Member(name)
+	return ok && !v.gone[name]
 }
 
 // Self answers this node's own name.
@@ -88,8 +97,8 @@ func (r *Ring) look() {
 	if len(active) == 0 {
 		active = waiting
 	}
-	next.replaced = gone[next.self]
-	if slices.Equal(next.members, old.members) && next.replaced == old.replaced && slices.Equal(active, old.names) {
+	next.gone, next.replaced = gone, gone[next.self]
+	if slices.Equal(next.members, old.members) && maps.Equal(gone, old.gone) && slices.Equal(active, old.names) {
 		return
 	}
 	if !slices.Equal(active, old.names) {

@@ -23,7 +23,7 @@ type Cluster interface {
 	// Where it is then, its row says. "" while the ring has nobody.
 	Owner(streamID string) string
 
-	// Has reports whether a member is known and has not left.
+	// Has reports whether a member is known, has not left, and was not restarted.
 	Has(member string) bool
 
 	// Waits reports whether a member can't write for now, while others can, or could

@@ -124,9 +124,15 @@ func (d *durableSource) end() {
 
 // take queues the frames of a page.
 func (d *durableSource) take(page store.Page) {
-	if !d.begun && !d.first(page) {
-		return
+	switch {
+	case !d.begun:
+		if !d.first(page) {
+			return
+		}
+	case laterEpoch(page.Epoch, d.at.Epoch): // it began at what was durable then, which the reader has at the most
+		d.queue = append(d.queue, d.opening(page))
 	}
+	d.at.Epoch = page.Epoch
 	for text := page.Text; text != ""; {
 		piece := text[:plane.Cut(text, plane.MaxChunk)]
 		f := plane.Frame{Kind: plane.KindChunk, From: d.at.Offset, Text: piece, Epoch: page.Epoch}
@@ -165,14 +171,23 @@ func (d *durableSource) first(page store.Page) bool {
 		d.pause()
 		return false
 	}
-	if d.open || page.From < d.at.Offset {
-		d.queue = append(d.queue, plane.Frame{
-			Kind: plane.KindOpen, StreamID: d.id, From: page.From, Seq: page.Seq, DurableSeq: page.Seq,
-			Ended: page.Status.Ended(), Epoch: page.Epoch,
-		})
+	if d.open || page.From < d.at.Offset || laterEpoch(page.Epoch, d.at.Epoch) {
+		d.queue = append(d.queue, d.opening(page))
 	}
 	d.begun, d.at.Offset = true, page.From
 	return true
+}
+
+// laterEpoch reports whether a reader whose text is of one epoch is to be told, by an
+// open, that another has begun: 0 is not known, or the one before the first.
+func laterEpoch(epoch, than int64) bool { return than != 0 && epoch > than }
+
+// opening is the open of a page, and of its epoch.
+func (d *durableSource) opening(page store.Page) plane.Frame {
+	return plane.Frame{
+		Kind: plane.KindOpen, StreamID: d.id, From: page.From, Seq: page.Seq, DurableSeq: page.Seq,
+		Ended: page.Status.Ended(), Epoch: page.Epoch,
+	}
 }
 
 // pause puts off the next look.

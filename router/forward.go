@@ -49,11 +49,12 @@ var (
 	// errLeft is errGone of a stream that an earlier run of this node left.
 	errLeft = wire.Detail(wire.ErrUnavailable, "the node was restarted while it had the stream; resume it, or it ends interrupted within a minute")
 
+	// errStray says that a stream is this node's by its row and not here: what made it so
+	// was broken off, and is being undone.
+	errStray = wire.Detail(wire.ErrUnavailable, "the stream is on its way from node to node; try again")
+
 	// errLease says that a stream can't be taken over yet.
 	errLease = wire.Detail(wire.ErrUnavailable, "the node that had the stream may have it still; its lease ends within seconds: try again")
-
-	// errStray says that this node has a row and not its stream, and gives it back.
-	errStray = wire.Detail(wire.ErrUnavailable, "the node did not get the stream live, and gives it back: try again")
 
 	// errWaits says that this node can't write the stream that it has.
 	errWaits = wire.Detail(wire.ErrUnavailable, "the node that has the stream can't write it now, and others can: resume it there")

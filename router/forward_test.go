@@ -81,6 +81,29 @@ func TestAStreamThatLeavesWhileItIsAskedForIsToBeAskedForAgain(t *testing.T) {
 	}
 }
 
+// fickle is two whose other member has a stream only until it is sent something.
+type fickle struct{ two }
+
+func (fickle) Do(_ context.Context, _ string, req *http.Request) (*http.Response, error) {
+	w := httptest.NewRecorder()
+	if strings.HasSuffix(req.URL.Path, "/where") {
+		w.WriteHeader(http.StatusNoContent)
+		return w.Result(), nil
+	}
+	w.Header().Set(hostHeader, "n/1")
+	w.WriteHeader(http.StatusMisdirectedRequest)
+	return w.Result(), nil
+}
+
+func TestAPumpWhoseStreamLeavesAsItBeginsIsToBeTriedAgain(t *testing.T) {
+	r := oneOf(t, fickle{})
+	c := r.echo.NewContext(httptest.NewRequest(http.MethodPost, "/v1/streams/m1/pump", strings.NewReader("text")), httptest.NewRecorder())
+	c.Set(idKey, "m1")
+	if err := r.ownedPump(r.pump)(c); !errors.Is(err, wire.ErrUnavailable) {
+		t.Errorf("%v", err)
+	}
+}
+
 func TestWhatIsSentToAnotherNodeDoesNotSayWhoAsked(t *testing.T) {
 	req := httptest.NewRequest(http.MethodPost, "/v1/streams/a%2Fb/append?from=3&access_token=secret", strings.NewReader("text"))
 	for _, name := range []string{"Authorization", "Cookie", "X-Forwarded-For", peer.Prefix + "Host"} {

@@ -31,6 +31,7 @@ func TestANodeThatAsksForAStreamIsToldWhoHasIt(t *testing.T) {
 		"another, since it drains":    {"", true, http.StatusMisdirectedRequest, "n/2"},
 		"one that is gone":            {"n/7/1", false, http.StatusServiceUnavailable, ""},
 		"an earlier run of this node": {"n/0/1", false, http.StatusServiceUnavailable, ""},
+		"this one, though not here":   {"n/1/1", false, http.StatusServiceUnavailable, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := oneOf(t, two{}) // whose ring has n/2 for all

@@ -129,7 +129,7 @@ func (a *autoSource) goLive(live *plane.Cursor) bool {
 		return false
 	}
 	a.live = live
-	if !a.opened || open.From != a.at.Offset {
+	if !a.opened || open.From != a.at.Offset || laterEpoch(open.Epoch, a.at.Epoch) {
 		a.held = append(a.held, open)
 	}
 	if some {

@@ -65,13 +65,17 @@ func (c *console) say(format string, args ...any) {
 
 // remote is where the commands for streams find the server.
 type remote struct {
-	Server string `help:"Base URL of a node, by default ${default}." env:"RILLKEEP_SERVER" default:"http://127.0.0.1:8080" placeholder:"URL"`
-	Token  string `help:"Token to send; better given by the environment." env:"RILLKEEP_TOKEN" placeholder:"TOKEN"`
-	JSON   bool   `help:"Print JSON, one value a line." name:"json"`
+	Server []string `help:"Base URL of a node, by default ${default}; with those of more nodes of its cluster, separated by commas, whoever is there is asked." env:"RILLKEEP_SERVER" default:"http://127.0.0.1:8080" placeholder:"URL"`
+	Token  string   `help:"Token to send; better given by the environment." env:"RILLKEEP_TOKEN" placeholder:"TOKEN"`
+	JSON   bool     `help:"Print JSON, one value a line." name:"json"`
 }
 
 func (r remote) client(lost func(id string, why error)) (*client.Client, error) {
-	return client.New(client.Config{Server: r.Server, Token: r.Token, Lost: lost})
+	cfg := client.Config{Token: r.Token, Lost: lost}
+	if len(r.Server) > 0 {
+		cfg.Server, cfg.Others = r.Server[0], r.Server[1:]
+	}
+	return client.New(cfg)
 }
 
 // print writes v as JSON where that was asked for, else the text.

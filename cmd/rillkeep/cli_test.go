@@ -186,7 +186,7 @@ func TestServerAndTokenMayComeFromTheEnvironment(t *testing.T) {
 }
 
 func TestAServerThatIsNotThereIsSaidSo(t *testing.T) {
-	for _, args := range [][]string{{"push", "m1"}, {"tail", "m1"}, {"show", "m1"}, {"ls"}, {"flush", "m1"}, {"cancel", "m1"}, {"cluster"}} {
+	for _, args := range [][]string{{"push", "m1", "--patience", "1s"}, {"tail", "m1"}, {"show", "m1"}, {"ls"}, {"flush", "m1"}, {"cancel", "m1"}, {"cluster"}} {
 		got := command(t.Context(), strings.NewReader("text"), append(args, "--server", "http://user:hush@127.0.0.1:1")...)
 		if got.code != exitFailure || !strings.Contains(got.err, "connection refused\nStart a node with rillkeep serve") ||
 			strings.Contains(got.err, "hush") {

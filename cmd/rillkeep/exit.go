@@ -65,7 +65,7 @@ func plain(err error) string {
 		return source.Error()
 	case theirs:
 		return said.Message
-	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed): // the latter by our own side, which has seen the former
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, net.ErrClosed): // the last by our own side, which has seen one of the others
 		return "the connection is lost"
 	default:
 		return err.Error()

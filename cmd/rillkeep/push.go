@@ -21,7 +21,7 @@ type pushCmd struct {
 	Format   string        `help:"What the input is: openai, openai-responses, anthropic, ndjson or text." enum:"openai,openai-responses,anthropic,ndjson,text" default:"text"`
 	Producer string        `help:"Who produces, kept with the stream." placeholder:"NAME"`
 	Meta     string        `help:"JSON to keep with the stream." placeholder:"JSON"`
-	Patience time.Duration `help:"How long to try, once the node is lost, until one takes the stream again." default:"1m" placeholder:"TIME"`
+	Patience time.Duration `help:"How long to try until a node takes the stream, at first and whenever it is lost; 0 is for ever." default:"1m" placeholder:"TIME"`
 	Rate     int           `help:"Push no more deltas a second; of text, each is a word." placeholder:"N"`
 }
 
@@ -48,6 +48,9 @@ func (p pushCmd) Validate() error {
 	if p.Rate < 0 || p.Rate > 100_000 {
 		return errors.New("--rate is 1 to 100000 deltas a second")
 	}
+	if p.Patience < 0 {
+		return errors.New("--patience is a time, such as 30s")
+	}
 	if p.Meta != "" && !json.Valid([]byte(p.Meta)) {
 		return errors.New(`--meta is not JSON, such as '{"chat":17}'`)
 	}
@@ -67,15 +70,17 @@ func (p pushCmd) Run(ctx context.Context, con *console) error {
 	if err != nil {
 		return err
 	}
-	// The text and its end are owed to the readers also when the command is
-	// told to stop.
+	// Once there is a stream, the text and its end are owed to the readers also when
+	// the command is told to stop.
 	told := ctx
 	ctx, cancel := outlive(ctx, lastCall)
 	defer cancel()
 	node := absence{con: con}
+	unopened := context.AfterFunc(told, cancel)
 	out, err := c.Produce(ctx, p.ID, client.Producing{
 		Producer: p.Producer, Meta: json.RawMessage(p.Meta), Patience: p.Patience, Progress: node.back, Lost: node.lost,
 	})
+	unopened()
 	if err != nil {
 		return err
 	}

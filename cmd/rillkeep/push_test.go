@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -256,5 +257,15 @@ func TestPushSaysWhatItKnowsWhenItsNodeGoesAway(t *testing.T) {
 				t.Errorf("exit %d, said %q", code, said)
 			}
 		})
+	}
+}
+
+func TestPushThatIsStoppedBeforeItHasAStreamEndsAtOnce(t *testing.T) {
+	t.Parallel()
+	push := launch(t, "push", "m1", "--server", "http://127.0.0.1:1")
+	push.Said(t, "rillkeep: the node is away: server is not reached: dial tcp 127.0.0.1:1: connect: connection refused; trying again\n")
+	push.Signal(t, syscall.SIGTERM)
+	if code := push.EndedWithin(t, 10*time.Second); code != exitSignal || strings.Count(push.Err.String(), "\n") != 1 {
+		t.Errorf("exit %d, said %q", code, push.Err)
 	}
 }

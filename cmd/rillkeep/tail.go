@@ -110,24 +110,47 @@ type printer struct {
 	w    *bufio.Writer
 
 	pos    int64 // offset of what comes next
-	begun  bool  // there was a frame
-	within bool  // the last thing printed was no whole line
+	seen   seen
+	begun  bool // there was a frame
+	within bool // the last thing printed was no whole line
 }
 
 func (p *printer) frame(f plane.Frame) error {
+	first := !p.begun
 	p.begun = true
-	switch {
-	case p.json:
+	if p.json {
 		_, _ = p.w.Write(append(plane.AppendJSON(nil, f), '\n')) // Flush has the error
-	case f.Kind == plane.KindChunk:
-		_, _ = p.w.WriteString(f.Text)
-		p.pos, p.within = f.Seq, !strings.HasSuffix(f.Text, "\n")
-	case f.Kind == plane.KindOpen && f.From < p.pos:
-		p.con.say("the text goes back to offset %d", f.From)
+		return p.flush()
+	}
+	switch f.Kind {
+	case plane.KindOpen:
+		if f.From < p.pos && (first || !p.seen.again(f.From)) {
+			p.back(f.From)
+		}
 		p.pos = f.From
+		p.seen.durable(f.DurableSeq)
+	case plane.KindDurable:
+		p.seen.durable(f.Seq)
+	case plane.KindChunk:
+		text, same := p.seen.fresh(f)
+		if !same {
+			p.back(f.From)
+		}
+		_, _ = p.w.WriteString(text)
+		p.pos = f.Seq
+		if text != "" {
+			p.within = !strings.HasSuffix(text, "\n")
+		}
+	case plane.KindEnd:
+		if !p.seen.whole() {
+			p.back(f.Seq)
+		}
 	}
 	return p.flush()
 }
+
+// back says that what was printed from an offset on is not the stream's text.
+func (p *printer) back(to int64) { p.con.say("the text goes back to offset %d", to) }
 
 // finish leaves a terminal's cursor at the start of a line.
 func (p *printer) finish() error {

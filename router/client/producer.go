@@ -28,13 +28,13 @@ type Producing struct {
 	// with more, Push waits. 0 means a million.
 	Backlog int64
 
-	// Patience is how long to try, once a node is lost, until one takes the stream
-	// again; 0 means as long as the producer's context lasts.
+	// Patience is how long to try until a node takes the stream, at first and whenever
+	// one is lost; 0 means as long as the producer's context lasts.
 	Patience time.Duration
 
 	// Progress, if set, is told of each acknowledgement, and Lost why a connection was
-	// given up for another. They are called on a goroutine of the producer's, one after
-	// the other, and hold it up.
+	// given up for another, or an attempt was in vain. They are called one after the
+	// other, by Produce and then on a goroutine of the producer's, and hold it up.
 	Progress func(wire.Ack)
 	Lost     func(why error)
 }
@@ -292,6 +292,14 @@ func (p *Producer) acked(ack wire.Ack) {
 	p.out.forget(ack.DurableSeq)
 }
 
+// heard is acked of one that the server sent by itself.
+func (p *Producer) heard(ack wire.Ack) {
+	p.acked(ack)
+	if p.how.Progress != nil {
+		p.how.Progress(ack)
+	}
+}
+
 // fail ends the producer.
 func (p *Producer) fail(why error) {
 	p.mu.Lock()
@@ -317,12 +325,7 @@ func (p *Producer) deliver() {
 		p.mu.Lock()
 		to := at{from: p.opened.Seq, epoch: p.opened.ProducerEpoch}
 		p.mu.Unlock()
-		ack, err := p.client.pumpOnce(p.ctx, p.id, to, p.out, func(ack wire.Ack) {
-			p.acked(ack)
-			if p.how.Progress != nil {
-				p.how.Progress(ack)
-			}
-		})
+		ack, err := p.client.pumpOnce(p.ctx, p.id, to, p.out, p.heard)
 		switch {
 		case p.ctx.Err() != nil:
 			p.fail(context.Cause(p.ctx))
@@ -331,7 +334,7 @@ func (p *Producer) deliver() {
 			p.fail(plane.ErrCancelled)
 			return
 		case err == nil:
-			p.acked(ack)
+			p.heard(ack)
 			return
 		case !passing(err):
 			if ack.Status.Ended() {
@@ -387,8 +390,12 @@ func (p *Producer) open(resume bool) error {
 			return context.Cause(p.ctx)
 		case !passing(err):
 			return err
-		case p.how.Patience > 0 && time.Since(began) > p.how.Patience, !w.wait(p.ctx, nil):
+		case p.how.Patience > 0 && time.Since(began) > p.how.Patience:
 			return err
+		}
+		p.lost(err)
+		if !w.wait(p.ctx, nil) {
+			return context.Cause(p.ctx)
 		}
 		resume = resume || !isRefusal(err)
 	}

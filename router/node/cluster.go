@@ -227,10 +227,7 @@ func (m *member) Owner(id string) string {
 	return name
 }
 
-func (m *member) Has(name string) bool {
-	_, ok := m.ring.View().Member(name)
-	return ok
-}
+func (m *member) Has(name string) bool { return m.ring.View().Has(name) }
 
 func (m *member) Waits(name string) bool {
 	if name == m.self {

@@ -19,7 +19,7 @@ func TestCommandsThroughAnotherNodeSayWhatBecomesOfAStreamWhoseOwnerDies(t *test
 	c := open(t, 3)
 	near := c.nodes[0]
 	id, owner := elsewhere(c, near)
-	push := launch(t, nil, "push", id, "--server", near.url())
+	push := launch(t, nil, "push", id, "--server", near.url(), "--patience", "2s")
 	if _, err := io.WriteString(push.In, "some text"); err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +40,7 @@ func TestCommandsThroughAnotherNodeSayWhatBecomesOfAStreamWhoseOwnerDies(t *test
 		t.Errorf("push: exit code %d", code)
 	}
 	t.Logf("push ended %v after the kill", time.Since(killed).Round(time.Millisecond))
-	want := regexp.MustCompile(`^rillkeep: the node of stream ` + id + ` went away in mid-stream: .+; 9 units are known to be durable, and the stream will end interrupted\n` +
+	want := regexp.MustCompile(`^rillkeep: the node is away: .+; trying again\nrillkeep: the node of stream ` + id + ` went away in mid-stream: .+; 9 units are known to be durable, and the stream will end interrupted\n` +
 		`What is kept of it then is printed by rillkeep show ` + id + `; push the whole again with another id\.\n$`)
 	if said := push.Err.String(); !want.MatchString(said) {
 		t.Errorf("push said %q", said)

@@ -23,10 +23,11 @@ import (
 type reader struct {
 	c       *cluster
 	text    *text
-	attempt int   // which of the nodes it is led to
-	only    *node // it comes back to, if to no other
-	waits   bool  // as long as it is told to, before it comes back
-	pos     int64 // it has the text up to here
+	attempt int    // which of the nodes it is led to
+	only    *node  // it comes back to, if to no other
+	front   string // where it is led to a node by, if not by itself
+	waits   bool   // as long as it is told to, before it comes back
+	pos     int64  // it has the text up to here
 
 	last     string        // event id
 	retry    time.Duration // until it comes back
@@ -75,6 +76,14 @@ func (r *reader) run(ctx context.Context) error {
 	return nil
 }
 
+// base is where it connects to next.
+func (r *reader) base() string {
+	if r.front != "" {
+		return r.front
+	}
+	return r.through().url()
+}
+
 func (r *reader) through() *node {
 	if r.only != nil {
 		return r.only
@@ -84,7 +93,7 @@ func (r *reader) through() *node {
 
 // connect reads one connection to its end. A connection that breaks is no error.
 func (r *reader) connect(ctx context.Context) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.through().url()+"/v1/streams/"+url.PathEscape(r.text.id)+"?from="+strconv.FormatInt(r.pos, 10), nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.base()+"/v1/streams/"+url.PathEscape(r.text.id)+"?from="+strconv.FormatInt(r.pos, 10), nil)
 	if err != nil {
 		return err
 	}
