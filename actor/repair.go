@@ -65,6 +65,9 @@ type unanswered struct {
 func (y *System) giveBack(u unanswered) {
 	deadline := cmp.Or(y.cfg.Plane.Policy, plane.DefaultPolicy()).StoreTimeout
 	u.until = time.Now().Add(deadline + lateness)
+	if u.adopted {
+		y.returning.Store(u.claim.ID, true)
+	}
 	if y.unanswered.Add(1) > maxLate {
 		u.until = time.Now()
 	}
@@ -75,6 +78,7 @@ func (y *System) giveBackLater(u unanswered, delay time.Duration) {
 	time.AfterFunc(jitter(delay), func() {
 		if y.tryGiveBack(u) {
 			y.unanswered.Add(-1)
+			y.returning.Delete(u.claim.ID)
 			return
 		}
 		y.giveBackLater(u, next(delay))
@@ -86,11 +90,12 @@ func (y *System) giveBackLater(u unanswered, delay time.Duration) {
 // it holds (L). So it is where the store went back behind a hand-over: this node need
 // not have noticed, and the row would be its own for as long as it lives. The one that
 // has had the stream since can't write it (O); what was durable before the hand-over
-// is a prefix of what it had (P).
+// is a prefix of what it had (P). One that is being put back, after an adoption or a
+// takeover without an answer, is nobody's soon, and goes on: nothing of it was live here.
 func (y *System) Stray(id string) {
 	y.mu.Lock()
 	defer y.mu.Unlock()
-	if y.active[id] != nil || y.strays[id] || len(y.strays) >= maxLate {
+	if _, returning := y.returning.Load(id); returning || y.active[id] != nil || y.strays[id] || len(y.strays) >= maxLate {
 		return
 	}
 	y.strays[id] = true

@@ -83,6 +83,7 @@ type System struct {
 	pressed  atomic.Bool // relief is on its way
 
 	unanswered atomic.Int64 // opens whose claims are to be given back
+	returning  sync.Map     // ids of adoptions and takeovers among them
 
 	log     *slog.Logger
 	counts  counts         // of the relay

@@ -26,6 +26,10 @@ type Cluster interface {
 	// Has reports whether a member is known, has not left, and was not restarted.
 	Has(member string) bool
 
+	// Takers are the other members that may adopt a stream which was given up, the one
+	// first that the ring has for it.
+	Takers(streamID string) []string
+
 	// Waits reports whether a member can't write for now, while others can, or could
 	// not and has yet to look what is still its own: what it has, others may take over.
 	Waits(member string) bool

@@ -25,6 +25,7 @@ type two struct{}
 func (two) Self() string           { return "n/1" }
 func (two) Owner(string) string    { return "n/2" }
 func (two) Has(member string) bool { return member == "n/1" || member == "n/2" }
+func (two) Takers(string) []string { return nil }
 func (two) Waits(string) bool      { return false }
 func (two) Digest() string         { return "" }
 func (two) Describe() wire.Cluster { return wire.Cluster{} }

@@ -29,9 +29,10 @@ type others struct {
 	last  *http.Request
 }
 
-func (o *others) Has(string) bool   { return true }
-func (o *others) Waits(string) bool { return false }
-func (o *others) Digest() string    { return "of n/1's ring" }
+func (o *others) Has(string) bool        { return true }
+func (o *others) Takers(string) []string { return nil }
+func (o *others) Waits(string) bool      { return false }
+func (o *others) Digest() string         { return "of n/1's ring" }
 
 func (o *others) Do(_ context.Context, member string, req *http.Request) (*http.Response, error) {
 	o.asked, o.last = append(o.asked, member), req

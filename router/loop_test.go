@@ -34,6 +34,7 @@ type islander struct {
 func (m *islander) Self() string           { return m.name }
 func (m *islander) Owner(string) string    { return m.owner }
 func (m *islander) Has(member string) bool { return m.addrs[member] != "" }
+func (m *islander) Takers(string) []string { return nil }
 func (m *islander) Waits(string) bool      { return false }
 func (m *islander) Digest() string         { return m.name }
 func (m *islander) Describe() wire.Cluster { return wire.Cluster{} }

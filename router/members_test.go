@@ -22,8 +22,9 @@ type heard struct {
 	rings map[string]string
 }
 
-func (*heard) Waits(string) bool { return false }
-func (*heard) Digest() string    { return "5ca1ab1e" }
+func (*heard) Takers(string) []string { return nil }
+func (*heard) Waits(string) bool      { return false }
+func (*heard) Digest() string         { return "5ca1ab1e" }
 
 func (*heard) Describe() wire.Cluster {
 	return wire.Cluster{Self: "n/1", Members: []wire.Member{{Name: "n/1"}, {Name: "n/2"}}}

@@ -216,6 +216,9 @@ func (r *Router) takeUp(ctx context.Context, row store.Stream) (*plane.Stream, e
 			return s, nil
 		}
 		r.log.LogAttrs(ctx, slog.LevelDebug, "could not adopt a stream", slog.String("streamId", row.ID), slog.Any("error", err))
+		if member := r.pass(ctx, row.ID, err); member != "" {
+			return nil, &heldBy{member, row.Seq}
+		}
 	}
 	if s, ok := r.cfg.Actors.Await(ctx, row.ID); ok {
 		return s, nil
@@ -224,6 +227,28 @@ func (r *Router) takeUp(ctx context.Context, row store.Stream) (*plane.Stream, e
 		return nil, &plane.OffsetError{Kind: plane.ErrMoved, From: row.Seq, Want: row.Seq}
 	}
 	return nil, r.held(row.Row)
+}
+
+// maxPassed is how many members are asked for one request to adopt what this node can't.
+const maxPassed = 2
+
+// pass has another member adopt a stream that this node may not, since a call to give it
+// up is still on its way, and answers which does: the ring would send each who asks
+// here, until the row is swept.
+func (r *Router) pass(ctx context.Context, id string, why error) string {
+	if !errors.Is(why, plane.ErrMoved) {
+		return ""
+	}
+	takers := r.cfg.Cluster.Takers(id)
+	for _, member := range takers[:min(len(takers), maxPassed)] {
+		if err := r.AskToAdopt(ctx, member, id); err != nil {
+			r.log.LogAttrs(ctx, slog.LevelDebug, "could not pass a stream on", slog.String("streamId", id), slog.Any("error", err))
+			continue
+		}
+		r.places.learn(id, member)
+		return member
+	}
+	return ""
 }
 
 // adopted tells of a stream that another node gave up and is live here now: readers of

@@ -229,6 +229,19 @@ func (m *member) Owner(id string) string {
 
 func (m *member) Has(name string) bool { return m.ring.View().Has(name) }
 
+func (m *member) Takers(id string) []string {
+	var takers []string
+	if owner := m.Owner(id); owner != "" && owner != m.self {
+		takers = append(takers, owner)
+	}
+	for _, name := range m.ring.View().Names() {
+		if name != m.self && (len(takers) == 0 || name != takers[0]) {
+			takers = append(takers, name)
+		}
+	}
+	return takers
+}
+
 func (m *member) Waits(name string) bool {
 	if name == m.self {
 		return m.waits()

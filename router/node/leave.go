@@ -143,7 +143,7 @@ var errNoTaker = errors.New("no other node takes it")
 
 // move hands one stream over.
 func (n *Node) move(ctx context.Context, id string) error {
-	takers := n.member.takers(id)
+	takers := n.member.Takers(id)
 	if len(takers) == 0 {
 		return errNoTaker
 	}
@@ -185,20 +185,6 @@ func (n *Node) giveTo(ctx context.Context, to, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, adoptTime)
 	defer cancel()
 	return n.router.AskToAdopt(ctx, to, id)
-}
-
-// takers are who may take a stream over, the one first that the ring has for it.
-func (m *member) takers(id string) []string {
-	var takers []string
-	if owner := m.Owner(id); owner != "" && owner != m.self {
-		takers = append(takers, owner)
-	}
-	for _, name := range m.ring.View().Names() {
-		if name != m.self && (len(takers) == 0 || name != takers[0]) {
-			takers = append(takers, name)
-		}
-	}
-	return takers
 }
 
 // leave takes the node out of the cluster.

@@ -221,3 +221,23 @@ func TestATakeoverThatArrivesLateTakesNothing(t *testing.T) {
 		w.taken("s", 2)
 	})
 }
+
+// Its answer is lost, as are those to all that asks again: the row is that node's, and
+// the stream is not there until it has been given back.
+func TestATakeoverOfWhichItsNodeDoesNotHearCostsNothing(t *testing.T) {
+	t.Parallel()
+	seeds(t, []uint64{1, 2, 3}, func(w *world) {
+		w.start(3)
+		_, owner := w.placed("s", true, 600, 50*time.Millisecond)
+		time.Sleep(2 * time.Second)
+		owner.kill()
+		lost := w.when("after a takeover", func(*member) { w.db.Rows().FailReads(12); w.db.Rows().FailWrites(3) })
+		w.await(lost, "a takeover")
+		time.Sleep(10 * time.Second)
+		w.db.Rows().Clear()
+		w.settle()
+		if h := w.judge.of("s"); len(h.origins) == 0 || h.opens != 1 {
+			w.t.Errorf("it was opened %d times, and taken over at %v", h.opens, h.origins)
+		}
+	})
+}
