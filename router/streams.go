@@ -41,9 +41,17 @@ func (r *Router) open(c echo.Context) error {
 		return answer(c, http.StatusOK, resumed, err)
 	}
 	if err != nil {
-		return err
+		return occupied(err)
 	}
 	return c.JSON(http.StatusCreated, opened(s, s.ProducerEpoch()))
+}
+
+// occupied is why an open was refused, and what to do where the stream lives.
+func occupied(err error) error {
+	if errors.Is(err, plane.ErrOpenHere) || errors.Is(err, plane.ErrHeld) {
+		return wire.Detail(err, "the stream is live already; resume it, or take another id")
+	}
+	return err
 }
 
 // openStream makes a stream live here.
