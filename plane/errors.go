@@ -33,7 +33,7 @@ var (
 	// ErrProducerEpoch answers a producer that is later than any this node knows of: it
 	// has the stream no more, and has not been told yet. Try again, which is answered
 	// elsewhere then. Nothing is said of the producer.
-	ErrProducerEpoch = errors.New("producer epoch is not known here")
+	ErrProducerEpoch = errors.New("producer epoch is later than any known here; try again")
 	// ErrCancelled is why a pump's context ends when its stream was asked to stop.
 	ErrCancelled = errors.New("stream was asked to stop")
 	ErrTooLong   = errors.New("stream would grow past its limit")

@@ -44,10 +44,10 @@ var (
 	errOurs = fmt.Errorf("another node sends it back: %w", errNoHost)
 
 	// errGone says that the member that a row names has left the cluster.
-	errGone = wire.Detail(wire.ErrUnavailable, "the node that had the stream is gone; resume it, or it ends interrupted within a minute")
+	errGone = wire.Detail(wire.ErrUnavailable, "the node that had the stream is gone; unless its producer resumes it, it ends interrupted within a minute")
 
 	// errLeft is errGone of a stream that an earlier run of this node left.
-	errLeft = wire.Detail(wire.ErrUnavailable, "the node was restarted while it had the stream; resume it, or it ends interrupted within a minute")
+	errLeft = wire.Detail(wire.ErrUnavailable, "the node was restarted while it had the stream; unless its producer resumes it, it ends interrupted within a minute")
 
 	// errStray says that a stream is this node's by its row and not here: what made it so
 	// was broken off, and is being undone.

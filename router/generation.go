@@ -121,6 +121,8 @@ func (r *Router) noJob(err error) error {
 	switch {
 	case len(r.cfg.Generate.Upstreams) == 0:
 		return wire.Detail(wire.ErrUnsupported, "the server has no upstreams; start it with --upstream")
+	case errors.Is(err, generate.ErrUnnamed):
+		return wire.Detail(wire.ErrBadRequest, "name the upstream: {\"upstream\":\"…\",\"request\":{…}}")
 	case errors.Is(err, generate.ErrUnknown):
 		return wire.Detail(wire.ErrBadRequest, "the server has %v; see --upstream", err)
 	default:

@@ -41,8 +41,11 @@ func (r *Router) open(c echo.Context) error {
 		resumed, err := r.resume(ctx, claim, by)
 		return answer(c, http.StatusOK, resumed, err)
 	}
-	if err != nil {
+	switch {
+	case err != nil && body.Resume:
 		return err
+	case err != nil:
+		return occupied(err)
 	}
 	s.BegunBy(by)
 	return c.JSON(http.StatusCreated, opened(s, s.ProducerEpoch()))
@@ -112,6 +115,15 @@ func (r *Router) hasEnded(id string) bool {
 	}
 	st := s.State()
 	return st.Status.Ended() && st.Durable == st.Seq && st.Seq > 0
+}
+
+// occupied is why an open that resumes nothing was refused, and what to do where the
+// stream lives.
+func occupied(err error) error {
+	if errors.Is(err, plane.ErrOpenHere) || errors.Is(err, plane.ErrHeld) {
+		return wire.Detail(err, "the stream is live already; resume it, or take another id")
+	}
+	return err
 }
 
 // opened answers who is the stream's producer as as, or nobody.

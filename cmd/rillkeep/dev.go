@@ -31,7 +31,8 @@ func (devCmd) Help() string {
 shows which has what, and kills, drains, pauses and starts them. So do
   curl http://127.0.0.1:8080/dev/nodes
   curl -X POST http://127.0.0.1:8080/dev/nodes/dev-1/kill      (stop, pause, resume, restart)
-What else serve can be told is told to all nodes by its environment variables.
+What else serve can be told is told to all nodes by its environment variables,
+such as RILLKEEP_UPSTREAMS=openai and OPENAI_API_KEY.
 
 Examples:
   rillkeep dev

@@ -24,7 +24,7 @@ type serveCmd struct {
 	Direct   string `help:"postgres:// URL of the same database past a pooler such as PgBouncer, if --database leads to one." name:"direct-database" env:"RILLKEEP_DIRECT_DATABASE" placeholder:"URL"`
 	Name     string `help:"The node's name among those of one database or folder, the same over restarts. If not given it is host name and address; of a folder one node may have none, and is called embedded." env:"RILLKEEP_NAME" placeholder:"NAME"`
 	tableFlags
-	ProducerTimeout time.Duration `help:"Seal a stream as interrupted whose producer is not connected, and was not heard of for this long; below 0 never." env:"RILLKEEP_PRODUCER_TIMEOUT" default:"1m" placeholder:"DURATION"`
+	ProducerTimeout time.Duration `help:"Seal a stream as interrupted whose producer is not connected, and was not heard of for this long, by default ${default}; below 0 never. A silent JavaScript producer is heard of every 15s." env:"RILLKEEP_PRODUCER_TIMEOUT" default:"1m" placeholder:"DURATION"`
 
 	Retention time.Duration `help:"Delete streams from the database this long after their end, such as 720h; by default they stay." env:"RILLKEEP_RETENTION" placeholder:"DURATION"`
 	Keys      string        `help:"File of the keys that verify tokens. Without it everything is allowed, on loopback only." env:"RILLKEEP_KEYS" placeholder:"FILE"`
@@ -92,6 +92,10 @@ func (s serveCmd) Run(ctx context.Context, con *console) error {
 		u, err := generate.ParseUpstream(strings.TrimSpace(given), os.Getenv)
 		if err != nil {
 			return err
+		}
+		if u.Key == "" {
+			log.LogAttrs(ctx, slog.LevelInfo, "upstream is called without a key",
+				slog.String("upstream", u.Name), slog.String("variable", generate.KeyVariable(u.Name)))
 		}
 		cfg.Generate.Upstreams = append(cfg.Generate.Upstreams, u)
 	}

@@ -103,7 +103,7 @@ func ParseUpstream(s string, getenv func(string) string) (Upstream, error) {
 	name, rest, ok := strings.Cut(s, "=")
 	format, base, ok2 := strings.Cut(rest, ":")
 	if !ok || !ok2 {
-		return Upstream{}, fmt.Errorf("upstream %.40q is not of the form name=format:baseURL", name)
+		return Upstream{}, fmt.Errorf("upstream %.40q is neither openai nor anthropic alone, nor of the form name=format:baseURL", name)
 	}
 	u := Upstream{Name: name, Format: upstream.Format(format), URL: base, Key: Key(getenv(KeyVariable(name)))}
 	return u, u.check()

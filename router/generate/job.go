@@ -46,6 +46,7 @@ func (j Job) Fingerprint() string {
 
 // What is wrong with a request.
 var (
+	ErrUnnamed = errors.New("no upstream is named")
 	ErrUnknown = errors.New("no such upstream")
 	ErrRequest = errors.New("request is no JSON object")
 )
@@ -54,7 +55,10 @@ var (
 // asked for as a stream, with its usage, whatever the request says of that.
 func (c *Client) Job(name string, request []byte) (Job, error) {
 	u, ok := c.upstreams[name]
-	if !ok {
+	switch {
+	case name == "":
+		return Job{}, ErrUnnamed
+	case !ok:
 		return Job{}, fmt.Errorf("%w as %.70q", ErrUnknown, name)
 	}
 	fields, err := object(request)

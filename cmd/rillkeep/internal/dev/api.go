@@ -60,7 +60,8 @@ func (c *Cluster) act(w http.ResponseWriter, r *http.Request) {
 			"kill": func() error { return p.killed(r.Context()) }, "stop": p.stop, "restart": p.restart, "pause": p.pause, "resume": p.resume,
 		}[r.PathValue("action")]
 		if !ok {
-			break
+			refuse(w, wire.Detail(wire.ErrNoRoute, "a node can be told to kill, stop, pause, resume or restart"))
+			return
 		}
 		if err := do(); err != nil {
 			refuse(w, err)
@@ -69,7 +70,7 @@ func (c *Cluster) act(w http.ResponseWriter, r *http.Request) {
 		reply(w, http.StatusAccepted, p.now())
 		return
 	}
-	refuse(w, wire.ErrNoRoute)
+	refuse(w, wire.Detail(wire.ErrNoRoute, "no such node; GET /dev/nodes lists them"))
 }
 
 // refuse answers an error as the nodes do.

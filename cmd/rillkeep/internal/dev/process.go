@@ -196,7 +196,12 @@ func (p *process) failure() error {
 }
 
 // refuse says that the state is wrong. The lock is held.
-func (p *process) refuse() error { return fmt.Errorf("%w: %s is %s", ErrState, p.name, p.state) }
+func (p *process) refuse() error {
+	if p.state == Down {
+		return fmt.Errorf("%w: %s is down; restart starts it", ErrState, p.name)
+	}
+	return fmt.Errorf("%w: %s is %s", ErrState, p.name, p.state)
+}
 
 // kill ends the process as a crash does, and answers which one that is.
 func (p *process) kill() (victim *exec.Cmd, err error) {
