@@ -165,7 +165,7 @@ func TestAPushWhosePatienceIsOverSaysSo(t *testing.T) {
 	killed := time.Now()
 	push.feed(strings.Repeat("word ", 200))
 	code := push.Ended(t)
-	want := fmt.Sprintf("%d units are known to be durable, and the stream will end interrupted\n", plane.Units(hard))
+	want := fmt.Sprintf("%d units are known to be durable\nIf its node is gone it will end interrupted", plane.Units(hard))
 	if said := push.Err.String(); code != 1 || !strings.Contains(said, want) {
 		t.Errorf("exit code %d, said %s", code, said)
 	}

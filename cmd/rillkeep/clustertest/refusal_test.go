@@ -34,7 +34,7 @@ func TestANodeThatCannotBeOneOfTheClusterSaysWhyAndEnds(t *testing.T) {
 		"a name taken by ring": {secret, pgtest.URL(t), []string{"--name", "n1", "--join", at}, "n1/"},
 		"a short secret":       {"short", c.database, []string{"--name", "n2"}, "16 bytes or more"},
 		// Report 71, advertise-address.
-		"no address to advertise": {secret, c.database, []string{"--name", "n2", "--advertise", "0.0.0.0"}, `Advertise "0.0.0.0"`},
+		"no address to advertise": {secret, c.database, []string{"--name", "n2", "--advertise", "0.0.0.0"}, `Advertise (--advertise) "0.0.0.0"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := launch(t, []string{"RILLKEEP_CLUSTER_SECRET=" + tt.secret}, append([]string{
