@@ -18,8 +18,8 @@ type Origins []int64
 
 // Begin returns the origins of a stream whose next epoch begins at an offset.
 func (o Origins) Begin(at int64) Origins {
-	if len(o) == MaxOrigins {
-		o = o[1:]
+	if n := len(o) - MaxOrigins; n >= 0 { // more, by somebody's hand
+		o = o[n+1:]
 	}
 	return append(o[:len(o):len(o)], at)
 }
@@ -88,9 +88,9 @@ func (r Row) Session() int64 {
 	}
 	mark, _, _ := strings.Cut(r.Token[1:], "/")
 	_, session, _ := strings.Cut(mark, ".")
-	n, err := strconv.ParseInt(session, 10, 64)
-	if err != nil || n < 0 {
+	n, err := strconv.ParseUint(session, 10, sessionBits)
+	if err != nil {
 		return 0
 	}
-	return n
+	return int64(n)
 }

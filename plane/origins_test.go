@@ -2,6 +2,7 @@ package plane_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -63,7 +64,7 @@ func TestATokenHasTheOriginsOfTheNewestEpochs(t *testing.T) {
 }
 
 func TestAProducerEpochIsReadAsItIsWritten(t *testing.T) {
-	for _, p := range []plane.ProducerEpoch{{1, 1}, {2, 17}, {1 << 40, 1 << 62}} {
+	for _, p := range []plane.ProducerEpoch{{1, 1}, {2, 17}, {1 << 40, 1 << 61}} {
 		if got, err := plane.ParseProducerEpoch(p.String()); got != p || err != nil {
 			t.Errorf("%v: %v, %v", p, got, err)
 		}
@@ -72,5 +73,12 @@ func TestAProducerEpochIsReadAsItIsWritten(t *testing.T) {
 		if got, err := plane.ParseProducerEpoch(s); err == nil {
 			t.Errorf("%q is %v", s, got)
 		}
+	}
+}
+
+func TestMoreOriginsThanAreKeptAreForgotten(t *testing.T) {
+	byHand := plane.Row{Token: "n/1/2/" + strings.Repeat("7,", 1000) + "7"}
+	if got := byHand.Origins().Begin(8); len(got) != plane.MaxOrigins || got[plane.MaxOrigins-1] != 8 {
+		t.Errorf("%d origins: %v", len(got), got)
 	}
 }

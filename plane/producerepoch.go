@@ -29,11 +29,14 @@ func (p ProducerEpoch) String() string {
 	return strconv.FormatInt(p.Epoch, 10) + "." + strconv.FormatInt(p.Session, 10)
 }
 
+// sessionBits bounds what is taken for a session: from there it is counted on.
+const sessionBits = 62
+
 // ParseProducerEpoch reads what String returns.
 func ParseProducerEpoch(s string) (ProducerEpoch, error) {
 	epoch, session, ok := strings.Cut(s, ".")
 	e, err1 := strconv.ParseUint(epoch, 10, 63)
-	n, err2 := strconv.ParseUint(session, 10, 63)
+	n, err2 := strconv.ParseUint(session, 10, sessionBits)
 	if !ok || err1 != nil || err2 != nil || e == 0 || n == 0 {
 		return ProducerEpoch{}, fmt.Errorf("producer epoch %.32q is not of the form 1.1", s)
 	}

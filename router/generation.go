@@ -144,6 +144,9 @@ const generationKey = "generation"
 
 func newOrder(id string, job generate.Job, producer string, meta json.RawMessage) (order, error) {
 	o := order{id: id, job: job, producer: producer}
+	if len(producer)+len(meta) > maxBody { // as of an open: the request may have more
+		return o, wire.Detail(wire.ErrTooLarge, "producer and meta of a generation may have %d bytes", maxBody)
+	}
 	if producer == "" {
 		o.producer = generationKey
 	}

@@ -103,17 +103,22 @@ func hasBearer(req *http.Request) bool {
 	return strings.EqualFold(scheme, "Bearer") && strings.TrimSpace(token) != ""
 }
 
+// refusalTime is how long somebody who is not allowed, or comes too early, may take to
+// be told: one connection of HTTP/2 may have thousands that take nothing.
+const refusalTime = 10 * time.Second
+
 // allow authorizes the operation before anything is looked up (A).
 func (r *Router) allow(op auth.Op) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
 			grant, err := r.grant(c.Request())
-			if err != nil {
-				return err
-			}
 			id, _ := c.Get(idKey).(string)
-			if !grant.Allows(op, id) {
-				return errDenied
+			if err == nil && !grant.Allows(op, id) {
+				err = errDenied
+			}
+			if err != nil {
+				writeUntil(c, time.Now().Add(refusalTime))
+				return err
 			}
 			c.Set(grantKey, grant)
 			return next(c)

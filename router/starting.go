@@ -32,6 +32,7 @@ func notReady(w http.ResponseWriter, req *http.Request, why error, reason string
 	if status != http.StatusOK {
 		w.Header().Set("Retry-After", retryAfter)
 	}
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(refusalTime))
 	if req.ContentLength != 0 && req.ProtoMajor == 1 { // the answer waits for no body, and the connection not for long
 		control := http.NewResponseController(w)
 		_ = control.EnableFullDuplex()

@@ -162,6 +162,7 @@ func (p *Producer) Pump(ctx context.Context, source iter.Seq2[string, error]) er
 // is not, until its mate was pushed, or the stream is closed.
 func (p *Producer) Flush(ctx context.Context) error {
 	tip := p.Seq()
+	arrived := "" // the producer epoch in which all of it had come
 	for w := (backoff{}); ; {
 		p.mu.Lock()
 		durable, change, failed := p.ack.DurableSeq, p.change, p.failed
@@ -173,12 +174,17 @@ func (p *Producer) Flush(ctx context.Context) error {
 			return fmt.Errorf("flush: %w", failed)
 		}
 		// It hurries what has arrived; what has not is acknowledged later.
-		ack, err := p.flush(ctx)
+		epoch := p.epoch()
+		ack, err := p.flush(ctx, epoch)
 		if err == nil {
 			p.acked(ack)
 		}
-		if err == nil && ack.Seq >= tip { // but for half of a pair, perhaps, whose mate is to come
-			return nil
+		if err == nil && ack.Seq >= tip {
+			if arrived == epoch { // before it was asked: all but half of a pair, perhaps, whose mate is to come
+				return nil
+			}
+			arrived = epoch
+			continue
 		}
 		if !w.wait(ctx, change) {
 			return fmt.Errorf("flush: %w", context.Cause(ctx))
@@ -186,9 +192,9 @@ func (p *Producer) Flush(ctx context.Context) error {
 	}
 }
 
-func (p *Producer) flush(ctx context.Context) (ack wire.Ack, err error) {
+func (p *Producer) flush(ctx context.Context, epoch string) (ack wire.Ack, err error) {
 	u := p.client.stream(p.id, "flush")
-	u.RawQuery = at{from: -1, epoch: p.epoch()}.query()
+	u.RawQuery = at{from: -1, epoch: epoch}.query()
 	err = p.client.post(ctx, u, nil, &ack)
 	return ack, err
 }

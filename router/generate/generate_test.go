@@ -153,6 +153,7 @@ func TestWhatMayPassIsTriedAgainUntilThereIsText(t *testing.T) {
 		"busy in seconds":   {[]http.Handler{refusal(429, `{}`, "Retry-After", "0.01"), good}, 2, "Hello there", nil},
 		"busy for ever":     {[]http.Handler{refusal(529, `{}`, soon...)}, 4, "", isReported},
 		"busy for too long": {[]http.Handler{refusal(429, `{}`, "Retry-After", "31"), good}, 1, "", isReported},
+		"busy for an age":   {[]http.Handler{refusal(429, `{}`, "Retry-After", "Fri, 31 Dec 9999 23:59:59 GMT"), good}, 1, "", isReported},
 		"busy, and final":   {[]http.Handler{refusal(429, `{}`, "X-Should-Retry", "false"), good}, 1, "", isReported},
 		"a wrong request":   {[]http.Handler{refusal(400, `{"error":{"message":"no such model"}}`), good}, 1, "", isReported},
 		"a wrong key":       {[]http.Handler{refusal(401, `{"error":"Incorrect API key `+key+`"}`), good}, 1, "", isReported},

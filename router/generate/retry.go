@@ -81,7 +81,7 @@ func retryAfter(h http.Header) time.Duration {
 		return seconds(s)
 	}
 	if at, err := http.ParseTime(after); err == nil {
-		return max(0, time.Until(at))
+		return seconds(max(0, time.Until(at).Seconds()))
 	}
 	return 0
 }

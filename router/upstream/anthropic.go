@@ -94,6 +94,10 @@ func (d *anthropic) about(m message) {
 	d.in.sum.Usage = overlay(d.in.sum.Usage, m.Usage)
 }
 
+// maxUsage bounds what is laid over each other, in bytes: each event's is read anew
+// with it.
+const maxUsage = 8 << 10
+
 // overlay returns the object under with the fields of over in the place of its
 // own: a message's start tells of the tokens that went in, its end of those
 // that came out.
@@ -102,7 +106,7 @@ func overlay(under, over json.RawMessage) json.RawMessage {
 		return under
 	}
 	var fields map[string]json.RawMessage
-	if under == nil || json.Unmarshal(under, &fields) != nil || json.Unmarshal(over, &fields) != nil {
+	if under == nil || len(under)+len(over) > maxUsage || json.Unmarshal(under, &fields) != nil || json.Unmarshal(over, &fields) != nil {
 		return over
 	}
 	both, err := json.Marshal(fields)

@@ -104,11 +104,21 @@ func reported(raw json.RawMessage) bool {
 	}
 }
 
+// maxNested is how deep an error is looked for in errors. Each is read anew: a line of
+// nothing but errors would take minutes.
+const maxNested = 4
+
 // newError makes an Error of an error's JSON in any of the usual shapes: a
 // string, an object with message, type and code, or an object that holds one of
 // these as error. What is no JSON is taken for the message.
 func newError(data []byte) *Error {
-	e := &Error{raw: string(data)}
+	e := nestedError(data, maxNested)
+	e.raw = string(data)
+	return e
+}
+
+func nestedError(data []byte, depth int) *Error {
+	e := new(Error)
 	var v struct {
 		Error   json.RawMessage
 		Message json.RawMessage
@@ -120,10 +130,8 @@ func newError(data []byte) *Error {
 	switch {
 	case json.Unmarshal(data, &message) == nil:
 	case json.Unmarshal(data, &v) == nil:
-		if len(v.Error) > 0 && (v.Error[0] == '{' || v.Error[0] == '"') {
-			inner := newError(v.Error)
-			inner.raw = e.raw
-			return inner
+		if depth > 0 && len(v.Error) > 0 && (v.Error[0] == '{' || v.Error[0] == '"') {
+			return nestedError(v.Error, depth-1)
 		}
 		if e.Type, e.Code = name(v.Type), name(v.Code); e.Type == "error" { // the event's
 			e.Type = ""
