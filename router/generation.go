@@ -280,7 +280,7 @@ func sameRequest(g wire.Generated, request string) (wire.Generated, bool, error)
 func (r *Router) run(ctx context.Context, s *plane.Stream, as plane.ProducerEpoch, o order) {
 	began := time.Now()
 	var res generate.Result
-	err := s.PumpAs(ctx, as, -1, func(ctx context.Context) iter.Seq2[string, error] { return r.generator.Deltas(ctx, o.job, &res) })
+	err := r.take(ctx, s, as, o.job, &res)
 	if o.end != nil {
 		o.end(whole(s, err))
 	}
@@ -309,6 +309,16 @@ func whole(s *plane.Stream, err error) error {
 		return plane.ErrCancelled
 	}
 	return err
+}
+
+// take pumps the model's text into the stream. A panic costs the generation, not the node.
+func (r *Router) take(ctx context.Context, s *plane.Stream, as plane.ProducerEpoch, job generate.Job, res *generate.Result) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("model call: panic: %v", p)
+		}
+	}()
+	return s.PumpAs(ctx, as, -1, func(ctx context.Context) iter.Seq2[string, error] { return r.generator.Deltas(ctx, job, res) })
 }
 
 // sealGeneration ends a stream whose model call ended with err.

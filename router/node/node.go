@@ -246,7 +246,7 @@ const goneTime = 30 * time.Second
 
 // streamsPerConnection bounds the requests of one HTTP/2 connection: a proxy may send
 // all of its readers and pumps by one.
-const streamsPerConnection = 10_000
+const streamsPerConnection = 1000
 
 // protocols are what clients speak: HTTP/1.1, and HTTP/2 by prior knowledge, which
 // has no limit of a few connections a site, and pumps that hear while they speak.
