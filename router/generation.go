@@ -8,6 +8,7 @@ import (
 	"iter"
 	"log/slog"
 	"net/http"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -275,7 +276,9 @@ func sameRequest(g wire.Generated, request string) (wire.Generated, bool, error)
 func (r *Router) run(ctx context.Context, s *plane.Stream, as plane.ProducerEpoch, o order) {
 	began := time.Now()
 	var res generate.Result
-	err := s.PumpAs(ctx, as, -1, func(ctx context.Context) iter.Seq2[string, error] { return r.generator.Deltas(ctx, o.job, &res) })
+	err := r.contained(ctx, s.ID(), func() error {
+		return s.PumpAs(ctx, as, -1, func(ctx context.Context) iter.Seq2[string, error] { return r.generator.Deltas(ctx, o.job, &res) })
+	})
 	if o.end != nil {
 		o.end(whole(s, err))
 	}
@@ -296,6 +299,22 @@ func (r *Router) run(ctx context.Context, s *plane.Stream, as plane.ProducerEpoc
 		slog.String("streamId", s.ID()), slog.String("upstream", o.job.Upstream()), slog.String("status", status),
 		slog.Int("attempts", res.Attempts), slog.Duration("took", time.Since(began)),
 		slog.Any("error", errors.Join(err, sealErr)))
+}
+
+// errBroken ends a generation that panicked: what it said of itself is for the log.
+var errBroken = errors.New("the response could not be taken")
+
+// contained makes a panic of call an error: net/http has no hand in a generation's
+// goroutine, and a response that nobody foresaw costs its stream, not the node (I).
+func (r *Router) contained(ctx context.Context, id string, call func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			r.log.LogAttrs(ctx, slog.LevelError, "panic in a generation",
+				slog.String("streamId", id), slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
+			err = errBroken
+		}
+	}()
+	return call()
 }
 
 // whole is how a response came: nil if all of it did.
