@@ -63,7 +63,7 @@ type Producer struct {
 	out    *backlog
 	sent   chan struct{} // closed when the goroutine has ended
 
-	pushing sync.Mutex // held by a Write, and by who seals; guards held
+	pushing sync.Mutex // guards held
 	held    string     // what Write was given of a character that is cut
 
 	mu     sync.Mutex // guards below
@@ -322,11 +322,11 @@ func (p *Producer) lost(why error) {
 // producer has failed.
 func (p *Producer) deliver() {
 	for w := (backoff{}); ; {
+		durable := p.Acked().DurableSeq
 		p.mu.Lock()
 		to := at{from: p.opened.Seq, epoch: p.opened.ProducerEpoch}
 		p.mu.Unlock()
 		ack, err := p.client.pumpOnce(p.ctx, p.id, to, p.out, func(ack wire.Ack) {
-			w = backoff{}
 			p.acked(ack)
 			if p.how.Progress != nil {
 				p.how.Progress(ack)
@@ -350,6 +350,9 @@ func (p *Producer) deliver() {
 			return
 		}
 		p.lost(err)
+		if p.Acked().DurableSeq > durable {
+			w = backoff{}
+		}
 		if !w.next(p.ctx) { // it may be resumed each time, and take nothing
 			p.fail(context.Cause(p.ctx))
 			return
@@ -401,7 +404,7 @@ func (p *Producer) open(resume bool) error {
 		case p.how.Patience > 0 && time.Since(began) > p.how.Patience, !w.wait(p.ctx, nil):
 			return err
 		}
-		resume = resume || mayHaveOpened(err)
+		resume = resume || !isRefusal(err)
 	}
 }
 
@@ -413,11 +416,11 @@ func (p *Producer) ask(resume bool) (opened wire.Opened, err error) {
 	return opened, err
 }
 
-// mayHaveOpened reports whether an open that failed may have been done: nobody has
-// answered, or somebody for a node that has not.
-func mayHaveOpened(err error) bool {
-	_, answered := errors.AsType[*wire.Error](err)
-	return !answered || errors.Is(err, wire.ErrNoAnswer) || errors.Is(err, wire.ErrInternal)
+// isRefusal reports whether a server has answered, and so not done what it was asked;
+// one that answers for a node that has not may have done it.
+func isRefusal(err error) bool {
+	_, ok := errors.AsType[*wire.Error](err)
+	return ok && !errors.Is(err, wire.ErrNoAnswer) && !errors.Is(err, wire.ErrInternal)
 }
 
 // passing reports whether trying again may help: a server said that, or none did
