@@ -63,12 +63,12 @@ func TestATokenHasTheOriginsOfTheNewestEpochs(t *testing.T) {
 }
 
 func TestAProducerEpochIsReadAsItIsWritten(t *testing.T) {
-	for _, p := range []plane.ProducerEpoch{{1, 1}, {2, 17}, {1 << 40, 1<<62 - 1}} {
+	for _, p := range []plane.ProducerEpoch{{1, 1}, {2, 17}, {1 << 40, 1 << 62}} {
 		if got, err := plane.ParseProducerEpoch(p.String()); got != p || err != nil {
 			t.Errorf("%v: %v, %v", p, got, err)
 		}
 	}
-	for _, s := range []string{"", "1", "1.", ".1", "0.1", "1.0", "-1.1", "1.1.1", "1.x", "9223372036854775808.1", "1.4611686018427387904", " 1.1", "+1.1"} {
+	for _, s := range []string{"", "1", "1.", ".1", "0.1", "1.0", "-1.1", "1.1.1", "1.x", "9223372036854775808.1", " 1.1", "+1.1"} {
 		if got, err := plane.ParseProducerEpoch(s); err == nil {
 			t.Errorf("%q is %v", s, got)
 		}

@@ -32,8 +32,8 @@ func (p ProducerEpoch) String() string {
 // ParseProducerEpoch reads what String returns.
 func ParseProducerEpoch(s string) (ProducerEpoch, error) {
 	epoch, session, ok := strings.Cut(s, ".")
-	e, err1 := strconv.ParseUint(epoch, 10, 62)   // there is a next one in any case: a session that
-	n, err2 := strconv.ParseUint(session, 10, 62) // is not known here is taken from who names it
+	e, err1 := strconv.ParseUint(epoch, 10, 63)
+	n, err2 := strconv.ParseUint(session, 10, 63)
 	if !ok || err1 != nil || err2 != nil || e == 0 || n == 0 {
 		return ProducerEpoch{}, fmt.Errorf("producer epoch %.32q is not of the form 1.1", s)
 	}
