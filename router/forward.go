@@ -60,7 +60,7 @@ var (
 	errWaits = wire.Detail(wire.ErrUnavailable, "the node that has the stream can't write it now, and others can: resume it there")
 
 	// errNoAnswer says that a member was asked, and what it answered is lost.
-	errNoAnswer = wire.Detail(wire.ErrUnavailable, "the node that has the stream gave no answer: the call may have been done; repeat an append with its offset")
+	errNoAnswer = wire.Detail(wire.ErrNoAnswer, "the node that has the stream gave no answer: the call may have been done; repeat an append with its offset")
 )
 
 // owned makes a request that belongs to a stream's owner reach it: served here, if

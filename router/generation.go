@@ -8,6 +8,7 @@ import (
 	"iter"
 	"log/slog"
 	"net/http"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -280,7 +281,9 @@ func sameRequest(g wire.Generated, request string) (wire.Generated, bool, error)
 func (r *Router) run(ctx context.Context, s *plane.Stream, as plane.ProducerEpoch, o order) {
 	began := time.Now()
 	var res generate.Result
-	err := r.take(ctx, s, as, o.job, &res)
+	err := r.contained(ctx, s.ID(), func() error {
+		return s.PumpAs(ctx, as, -1, func(ctx context.Context) iter.Seq2[string, error] { return r.generator.Deltas(ctx, o.job, &res) })
+	})
 	if o.end != nil {
 		o.end(whole(s, err))
 	}
@@ -303,22 +306,28 @@ func (r *Router) run(ctx context.Context, s *plane.Stream, as plane.ProducerEpoc
 		slog.Any("error", errors.Join(err, sealErr)))
 }
 
+// errBroken ends a generation that panicked: what it said of itself is for the log.
+var errBroken = errors.New("the response could not be taken")
+
+// contained makes a panic of call an error: net/http has no hand in a generation's
+// goroutine, and a response that nobody foresaw costs its stream, not the node (I).
+func (r *Router) contained(ctx context.Context, id string, call func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			r.log.LogAttrs(ctx, slog.LevelError, "panic in a generation",
+				slog.String("streamId", id), slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
+			err = errBroken
+		}
+	}()
+	return call()
+}
+
 // whole is how a response came: nil if all of it did.
 func whole(s *plane.Stream, err error) error {
 	if err == nil && s.IsCancelled() {
 		return plane.ErrCancelled
 	}
 	return err
-}
-
-// take pumps the model's text into the stream. A panic costs the generation, not the node.
-func (r *Router) take(ctx context.Context, s *plane.Stream, as plane.ProducerEpoch, job generate.Job, res *generate.Result) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("model call: panic: %v", p)
-		}
-	}()
-	return s.PumpAs(ctx, as, -1, func(ctx context.Context) iter.Seq2[string, error] { return r.generator.Deltas(ctx, job, res) })
 }
 
 // sealGeneration ends a stream whose model call ended with err.

@@ -18,6 +18,15 @@ const (
 // backoff is the waiting for a stream that goes to another node.
 type backoff struct{ pause time.Duration }
 
+// next is wait, but for the first time: what is lost once need not wait.
+func (b *backoff) next(ctx context.Context) bool {
+	if b.pause == 0 {
+		b.pause = firstPause
+		return ctx.Err() == nil
+	}
+	return b.wait(ctx, nil)
+}
+
 // wait pauses, or until early, which may be nil. It reports whether to try again: not
 // when ctx is done.
 func (b *backoff) wait(ctx context.Context, early <-chan struct{}) bool {

@@ -74,7 +74,7 @@ type Producer struct {
 	ack    wire.Ack
 	change chan struct{} // closed at the next acknowledgement
 	failed error         // why it produces no more
-	sealed wire.Sealed   // how another ended the stream, if that was said
+	sealed wire.Sealed   // how the stream has ended, if that was said
 }
 
 // Produce opens a stream, or resumes it, and returns its producer. ctx is all of its
@@ -165,13 +165,13 @@ func (p *Producer) Flush(ctx context.Context) error {
 	arrived := "" // the producer epoch in which all of it had come
 	for w := (backoff{}); ; {
 		p.mu.Lock()
-		durable, change, failed := p.ack.DurableSeq, p.change, p.failed
+		durable, change := p.ack.DurableSeq, p.change
 		p.mu.Unlock()
-		switch {
-		case durable >= tip:
+		if durable >= tip {
 			return nil
-		case failed != nil:
-			return fmt.Errorf("flush: %w", failed)
+		}
+		if err := p.Err(); err != nil {
+			return fmt.Errorf("flush: %w", err)
 		}
 		// It hurries what has arrived; what has not is acknowledged later.
 		epoch := p.epoch()
@@ -232,19 +232,19 @@ func (p *Producer) Err() error {
 
 // seal delivers what is left and ends the stream.
 func (p *Producer) seal(ctx context.Context, action string, body any) (sealed wire.Sealed, err error) {
+	defer context.AfterFunc(ctx, func() { p.cancel(context.Cause(ctx)) })() // also what waits for room, or seals already
 	p.pushing.Lock()
+	defer p.pushing.Unlock()
 	if p.held != "" {
-		err = p.Push(ctx, p.held)
+		_ = p.Push(ctx, p.held) // has failed for good if it does, as is found below
 		p.held = ""
 	}
-	p.pushing.Unlock()
 	p.out.finish(nil)
-	defer context.AfterFunc(ctx, func() { p.cancel(context.Cause(ctx)) })()
 	<-p.sent
 	defer p.cancel(errProduced)
 	for w := (backoff{}); ; {
 		switch failed := p.Err(); {
-		case errors.Is(failed, plane.ErrClosed) && p.ended().Status.Ended(): // its node may be gone by now
+		case p.ended().Status.Ended():
 			return p.ended(), nil
 		case failed != nil && !tellsEnd(failed):
 			return sealed, failed
@@ -253,7 +253,10 @@ func (p *Producer) seal(ctx context.Context, action string, body any) (sealed wi
 		u.RawQuery = at{from: -1, epoch: p.epoch()}.query()
 		err := p.client.post(ctx, u, body, &sealed)
 		switch {
-		case err == nil, !passing(err):
+		case err == nil:
+			p.end(sealed)
+			return sealed, nil
+		case !passing(err):
 			return sealed, err
 		case !w.wait(ctx, nil):
 			return sealed, errors.Join(context.Cause(ctx), err)
@@ -279,11 +282,19 @@ func (p *Producer) epoch() string {
 	return p.opened.ProducerEpoch
 }
 
-// ended is how another ended the stream, if that is known.
+// ended is how the stream has ended, if that is known.
 func (p *Producer) ended() wire.Sealed {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.sealed
+}
+
+// end takes note of how the stream has ended.
+func (p *Producer) end(sealed wire.Sealed) {
+	p.mu.Lock()
+	p.sealed = sealed
+	p.mu.Unlock()
+	p.acked(wire.Ack{Seq: sealed.Seq, DurableSeq: sealed.DurableSeq})
 }
 
 // acked takes note of an acknowledgement.
@@ -327,7 +338,8 @@ func (p *Producer) lost(why error) {
 // deliver sends what is given until nothing more comes and all has arrived, or the
 // producer has failed.
 func (p *Producer) deliver() {
-	for {
+	for w := (backoff{}); ; {
+		durable := p.Acked().DurableSeq
 		p.mu.Lock()
 		to := at{from: p.opened.Seq, epoch: p.opened.ProducerEpoch}
 		p.mu.Unlock()
@@ -344,14 +356,19 @@ func (p *Producer) deliver() {
 			return
 		case !passing(err):
 			if ack.Status.Ended() {
-				p.mu.Lock()
-				p.sealed = wire.Sealed{Status: ack.Status, Seq: ack.Seq, DurableSeq: ack.DurableSeq}
-				p.mu.Unlock()
+				p.end(wire.Sealed{Status: ack.Status, Seq: ack.Seq, DurableSeq: ack.DurableSeq})
 			}
 			p.fail(err)
 			return
 		}
 		p.lost(err)
+		if p.Acked().DurableSeq > durable {
+			w = backoff{}
+		}
+		if !w.next(p.ctx) { // it may be resumed each time, and take nothing
+			p.fail(context.Cause(p.ctx))
+			return
+		}
 		if !p.resume() {
 			return
 		}
@@ -416,10 +433,11 @@ func (p *Producer) ask(resume bool) (opened wire.Opened, err error) {
 	return opened, err
 }
 
-// isRefusal reports whether a server has answered, and so not done what it was asked.
+// isRefusal reports whether a server has answered, and so not done what it was asked;
+// one that answers for a node that has not may have done it.
 func isRefusal(err error) bool {
 	_, ok := errors.AsType[*wire.Error](err)
-	return ok
+	return ok && !errors.Is(err, wire.ErrNoAnswer) && !errors.Is(err, wire.ErrInternal)
 }
 
 // passing reports whether trying again may help: a server said that, or none did

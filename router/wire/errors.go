@@ -24,6 +24,10 @@ var (
 	ErrInternal     = errors.New("internal error")
 )
 
+// ErrNoAnswer is an ErrUnavailable of a call that may have been done: the node that was
+// asked is lost, with what it answered.
+var ErrNoAnswer = fmt.Errorf("the call may have been done: %w", ErrUnavailable)
+
 // codes is the one table of errors, statuses and codes. The first match counts.
 var codes = []struct {
 	err    error
@@ -59,6 +63,7 @@ var codes = []struct {
 	{plane.ErrFull, http.StatusServiceUnavailable, "full"},
 	{ErrUnsupported, http.StatusNotImplemented, "unsupported"},
 	{ErrUpstream, http.StatusBadGateway, "upstream"},
+	{ErrNoAnswer, http.StatusServiceUnavailable, "no_answer"},
 	{ErrUnavailable, http.StatusServiceUnavailable, "unavailable"},
 }
 

@@ -74,7 +74,7 @@ export class Producer {
       } catch (error) {
         if (!this.#isLost(error)) this.#end(error);
         await this.#pause();
-        resume ||= error.status === 0; // who gave no answer may have opened it
+        resume ||= error.status === 0 || ['no_answer', 'internal'].includes(error.code); // who gave no answer may have opened it
       }
     }
     this.#broken = null;
