@@ -115,8 +115,18 @@ func TestAProducerGoesOnThroughBrokenConnections(t *testing.T) {
 	lost := 0
 	p := produce(t, c, "m", client.Producing{Lost: func(error) { lost++ }})
 	done := goFollow(t, direct, "m")
-	if err := p.Pump(t.Context(), given(produced...)); err != nil {
-		t.Fatal(err)
+	made := 0
+	for part := range slices.Chunk(produced, len(produced)/5) { // and between parts in any case
+		if err := p.Pump(t.Context(), given(part...)); err != nil {
+			t.Fatal(err)
+		}
+		for deadline := time.Now().Add(patience); way.connections() <= made; time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatal("it does not connect again")
+			}
+		}
+		made = way.connections()
+		way.cut()
 	}
 	sealed, err := p.Close(within(t, patience))
 	want := strings.Join(produced, "")
