@@ -66,10 +66,14 @@ func (b *backlog) finish(failed error) {
 	b.changed()
 }
 
-// add waits for room until ctx ends.
+// add waits for room until ctx ends. After finish it takes nothing.
 func (b *backlog) add(ctx context.Context, delta string) error {
 	for {
 		b.mu.Lock()
+		if b.over {
+			b.mu.Unlock()
+			return errProduced
+		}
 		if len(b.deltas) == 0 || b.end-b.deltas[0].from < b.limit {
 			b.deltas = append(b.deltas, given{b.end, delta})
 			b.end += plane.Units(delta)

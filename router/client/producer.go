@@ -58,7 +58,8 @@ type Producer struct {
 	client *Client
 	id     string
 	how    Producing
-	ctx    context.Context
+	life   context.Context // as it was given
+	ctx    context.Context // ends with that, and with the stream
 	cancel context.CancelCauseFunc
 	out    *backlog
 	sent   chan struct{} // closed when the goroutine has ended
@@ -84,7 +85,7 @@ type Producer struct {
 func (c *Client) Produce(ctx context.Context, id string, how Producing) (*Producer, error) {
 	how.Producer = cmp.Or(how.Producer, rand.Text())
 	how.Backlog = cmp.Or(how.Backlog, maxBacklog)
-	p := &Producer{client: c, id: id, how: how, sent: make(chan struct{}), change: make(chan struct{})}
+	p := &Producer{client: c, id: id, how: how, life: ctx, sent: make(chan struct{}), change: make(chan struct{})}
 	p.ctx, p.cancel = context.WithCancelCause(ctx)
 	if err := p.open(how.Resume); err != nil {
 		p.cancel(err)
@@ -119,9 +120,8 @@ func (p *Producer) Push(ctx context.Context, delta string) error {
 	if delta == "" {
 		return nil
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(p.ctx, func() { cancel(context.Cause(p.ctx)) })()
+	ctx, done := during(ctx, p.ctx)
+	defer done()
 	if err := p.out.add(ctx, delta); err != nil {
 		return fmt.Errorf("push: %w", err)
 	}
@@ -159,6 +159,8 @@ func (p *Producer) Pump(ctx context.Context, source iter.Seq2[string, error]) er
 // is not, until its mate was pushed, or the stream is closed.
 func (p *Producer) Flush(ctx context.Context) error {
 	tip := p.Seq()
+	ctx, done := during(ctx, p.ctx)
+	defer done()
 	for w := (backoff{}); ; {
 		p.mu.Lock()
 		durable, change, failed := p.ack.DurableSeq, p.change, p.failed
@@ -177,7 +179,7 @@ func (p *Producer) Flush(ctx context.Context) error {
 		if err == nil && ack.Seq >= tip { // but for half of a pair, perhaps, whose mate is to come
 			return nil
 		}
-		if !w.wait(ctx, change) {
+		if !w.wait(ctx, change) && p.Acked().DurableSeq < tip {
 			return fmt.Errorf("flush: %w", context.Cause(ctx))
 		}
 	}
@@ -233,6 +235,8 @@ func (p *Producer) seal(ctx context.Context, action string, body any) (sealed wi
 	defer context.AfterFunc(ctx, func() { p.cancel(context.Cause(ctx)) })()
 	<-p.sent
 	defer p.cancel(errProduced)
+	ctx, done := during(ctx, p.life)
+	defer done()
 	for w := (backoff{}); ; {
 		switch failed := p.Err(); {
 		case errors.Is(failed, plane.ErrClosed) && p.ended().Status.Ended(): // its node may be gone by now
@@ -253,6 +257,16 @@ func (p *Producer) seal(ctx context.Context, action string, body any) (sealed wi
 		if p.resume() { // what was not durable may be lost with its node
 			p.deliver()
 		}
+	}
+}
+
+// during is a context that ends with either.
+func during(ctx, other context.Context) (both context.Context, done func()) {
+	both, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(other, func() { cancel(context.Cause(other)) })
+	return both, func() {
+		stop()
+		cancel(nil)
 	}
 }
 
