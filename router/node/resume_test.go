@@ -137,6 +137,11 @@ func TestAResumeIsAnsweredAsTheStreamIsByEveryNode(t *testing.T) {
 				await(t, "nobody has them", func() bool { return n.metrics()["rillkeep_streams_lingering"] == 0 })
 			}
 			resumedAll()
+			replayed := nodes[0].do(http.MethodPost, path("absent 1"), other).header.Get("Fly-Replay") != "" ||
+				nodes[1].do(http.MethodPost, path("absent 1"), other).header.Get("Fly-Replay") != ""
+			if replayed != (cluster != nil) {
+				t.Errorf("the edge is asked: %v", replayed)
+			}
 		})
 	}
 }
