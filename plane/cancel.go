@@ -18,7 +18,7 @@ func (s *Stream) IsCancelled() bool {
 
 // Cancel asks the stream to stop: its producer is told, and has the policy's
 // CancelGrace to close it; it ends cancelled. Cancel writes nothing itself: the
-// row's flag is the store's.
+// row's flag is the store's. A stream that has ended is none to stop.
 func (s *Stream) Cancel() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -27,7 +27,7 @@ func (s *Stream) Cancel() {
 
 // cancel is Cancel with s.mu held.
 func (s *Stream) cancel() {
-	if s.IsCancelled() {
+	if s.over != nil || s.IsCancelled() {
 		return
 	}
 	close(s.cancelled)

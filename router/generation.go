@@ -258,14 +258,12 @@ func (r *Router) begun(ctx context.Context, o order, refused error) (wire.Genera
 		return sameRequest(generated(s, *meta.Generation), o.job.Fingerprint())
 	}
 	return sameRequest(wire.Generated{
-		Opened:     wire.Opened{StreamID: o.id, Seq: row.Seq, DurableSeq: row.Seq, Epoch: row.Epoch, Status: row.Status},
-		Error:      row.Error,
-		Generation: *meta.Generation,
+		Opened: ended(row), Generation: *meta.Generation,
 	}, o.job.Fingerprint())
 }
 
 func generated(s *plane.Stream, g wire.Generation) wire.Generated {
-	return wire.Generated{Opened: opened(s, plane.ProducerEpoch{}), Error: s.State().Error, Generation: g}
+	return wire.Generated{Opened: opened(s, plane.ProducerEpoch{}), Generation: g}
 }
 
 // sameRequest answers a generation that was begun by that request.

@@ -129,7 +129,7 @@ func occupied(err error) error {
 // opened answers who is the stream's producer as as, or nobody.
 func opened(s *plane.Stream, as plane.ProducerEpoch) wire.Opened {
 	st := s.State()
-	o := wire.Opened{StreamID: s.ID(), Seq: st.Received, DurableSeq: st.Durable, Epoch: s.Epoch(), Status: st.Status}
+	o := wire.Opened{StreamID: s.ID(), Seq: st.Received, DurableSeq: st.Durable, Epoch: s.Epoch(), Status: st.Status, Error: st.Error}
 	if as != (plane.ProducerEpoch{}) {
 		o.ProducerEpoch = as.String()
 	}
@@ -189,7 +189,7 @@ func (r *Router) resumed(ctx context.Context, s *plane.Stream, claim plane.Claim
 
 // ended answers a resume of a stream that has ended.
 func ended(row store.Stream) wire.Opened {
-	return wire.Opened{StreamID: row.ID, Seq: row.Seq, DurableSeq: row.Seq, Epoch: row.Epoch, Status: row.Status}
+	return wire.Opened{StreamID: row.ID, Seq: row.Seq, DurableSeq: row.Seq, Epoch: row.Epoch, Status: row.Status, Error: row.Error}
 }
 
 // takeOver makes a stream live here whose owner died: its producer is back.

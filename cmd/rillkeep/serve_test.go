@@ -146,6 +146,21 @@ func TestServeThatWasKilledKeepsWhatWasDurable(t *testing.T) {
 	}
 }
 
+func TestServeSealsStreamsWhoseProducerIsGone(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"--producer-timeout", "500ms"}, {"RILLKEEP_PRODUCER_TIMEOUT=500ms"}} {
+		_, url := serve(t, append(args, "--data", t.TempDir())...)
+		resp, err := http.Post(url+"/v1/streams/m1", "application/json", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		if got := at(t, url, nil, "tail", "m1"); !strings.Contains(got.err, "interrupted") {
+			t.Errorf("%s: %+v", args, got)
+		}
+	}
+}
+
 func TestTailSurvivesItsConnectionAndItsServer(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()

@@ -107,6 +107,9 @@ func TestASourceThatIsFarAheadWaits(t *testing.T) {
 		if _, ok := b.take(t.Context()); ok {
 			t.Error("there is more than the source gave")
 		}
+		if err := b.add(t.Context(), "late"); err == nil {
+			t.Error("what nobody sends is taken")
+		}
 	})
 }
 

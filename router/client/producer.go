@@ -58,7 +58,8 @@ type Producer struct {
 	client *Client
 	id     string
 	how    Producing
-	ctx    context.Context
+	life   context.Context // as it was given
+	ctx    context.Context // ends with that, and with the stream
 	cancel context.CancelCauseFunc
 	out    *backlog
 	sent   chan struct{} // closed when the goroutine has ended
@@ -87,7 +88,7 @@ type Producer struct {
 func (c *Client) Produce(ctx context.Context, id string, how Producing) (*Producer, error) {
 	how.Producer = cmp.Or(how.Producer, rand.Text())
 	how.Backlog = cmp.Or(how.Backlog, maxBacklog)
-	p := &Producer{client: c, id: id, how: how, instance: rand.Text(), sent: make(chan struct{}), change: make(chan struct{})}
+	p := &Producer{client: c, id: id, how: how, life: ctx, instance: rand.Text(), sent: make(chan struct{}), change: make(chan struct{})}
 	p.ctx, p.cancel = context.WithCancelCause(ctx)
 	if err := p.open(how.Resume); err != nil {
 		p.cancel(err)
@@ -122,9 +123,8 @@ func (p *Producer) Push(ctx context.Context, delta string) error {
 	if delta == "" {
 		return nil
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(p.ctx, func() { cancel(context.Cause(p.ctx)) })()
+	ctx, done := during(ctx, p.ctx)
+	defer done()
 	if err := p.out.add(ctx, delta); err != nil {
 		return fmt.Errorf("push: %w", err)
 	}
@@ -163,6 +163,8 @@ func (p *Producer) Pump(ctx context.Context, source iter.Seq2[string, error]) er
 func (p *Producer) Flush(ctx context.Context) error {
 	tip := p.Seq()
 	arrived := "" // the producer epoch in which all of it had come
+	ctx, done := during(ctx, p.ctx)
+	defer done()
 	for w := (backoff{}); ; {
 		p.mu.Lock()
 		durable, change := p.ack.DurableSeq, p.change
@@ -186,7 +188,7 @@ func (p *Producer) Flush(ctx context.Context) error {
 			arrived = epoch
 			continue
 		}
-		if !w.wait(ctx, change) {
+		if !w.wait(ctx, change) && p.Acked().DurableSeq < tip {
 			return fmt.Errorf("flush: %w", context.Cause(ctx))
 		}
 	}
@@ -242,6 +244,8 @@ func (p *Producer) seal(ctx context.Context, action string, body any) (sealed wi
 	p.out.finish(nil)
 	<-p.sent
 	defer p.cancel(errProduced)
+	ctx, done := during(ctx, p.life)
+	defer done()
 	for w := (backoff{}); ; {
 		switch failed := p.Err(); {
 		case p.ended().Status.Ended():
@@ -265,6 +269,16 @@ func (p *Producer) seal(ctx context.Context, action string, body any) (sealed wi
 		if p.resume() { // what was not durable may be lost with its node
 			p.deliver()
 		}
+	}
+}
+
+// during is a context that ends with either.
+func during(ctx, other context.Context) (both context.Context, done func()) {
+	both, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(other, func() { cancel(context.Cause(other)) })
+	return both, func() {
+		stop()
+		cancel(nil)
 	}
 }
 

@@ -39,9 +39,9 @@ func joinCluster(tb testing.TB, name string, cfg node.Config) *running {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.NewTextHandler(tb.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
 	}
-	cfg.Cluster = &node.Cluster{
-		Secrets: []string{clusterSecret}, GossipListen: "127.0.0.1:0", PeerListen: "127.0.0.1:0",
-	}
+	with := node.Cluster{FlyReplay: cfg.Cluster != nil && cfg.Cluster.FlyReplay}
+	with.Secrets, with.GossipListen, with.PeerListen = []string{clusterSecret}, "127.0.0.1:0", "127.0.0.1:0"
+	cfg.Cluster = &with
 	return openNode(tb, cfg)
 }
 

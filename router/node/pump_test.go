@@ -424,3 +424,47 @@ func TestAPumpThatAsksFirstIsToldToContinue(t *testing.T) {
 		t.Errorf("%+v", line)
 	}
 }
+
+// Of a pump whose store takes nothing, no more is taken than the bound, and the next
+// delta: the rest stays with its producer, who is told what is where.
+func TestAPumpWhoseStoreIsBehindWaits(t *testing.T) {
+	t.Parallel()
+	policy := impatient()
+	policy.MaxOutstanding = 1000
+	onEachStore(t, node.Config{Policy: policy}, func(t *testing.T, n *running) {
+		n.open("m1")
+		release := n.block()
+		text := strings.Repeat("0123456789", 40_000)
+		sent := make(chan error, 1)
+		var acks []wire.Ack
+		go func() {
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			_, err := n.client.Pump(ctx, "m1", 0, func(context.Context) iter.Seq2[string, error] {
+				return func(yield func(string, error) bool) {
+					for at := 0; at < len(text) && yield(text[at:at+10], nil); at += 10 {
+					}
+				}
+			}, func(a wire.Ack) { acks = append(acks, a) })
+			sent <- err
+		}()
+		await(t, "it is full", func() bool { return n.snapshot("m1").Seq >= 1000 })
+		for range 50 {
+			<-time.After(10 * time.Millisecond)
+			if snap := n.snapshot("m1"); snap.Seq > 1010 || snap.DurableSeq != 0 {
+				t.Fatalf("it took %d, of which %d are durable", snap.Seq, snap.DurableSeq)
+			}
+		}
+		release()
+		if err := <-sent; err != nil {
+			t.Fatal(err)
+		}
+		for _, a := range acks {
+			if a.Seq-a.DurableSeq > 1010 {
+				t.Errorf("acknowledged %+v", a)
+			}
+		}
+		n.seal("m1")
+		wantEnding(t, n, "m1", plane.StatusComplete, text)
+	})
+}

@@ -27,6 +27,7 @@ type Opened struct {
 	DurableSeq int64        `json:"durableSeq"`
 	Epoch      int64        `json:"epoch"`
 	Status     plane.Status `json:"status"`
+	Error      string       `json:"error,omitempty"` // with status error
 
 	// ProducerEpoch is what the producer gives as the epoch of its calls, so that it
 	// is refused when another has resumed the stream; absent once that has ended.
@@ -44,7 +45,6 @@ type Generate struct {
 // Generated answers a generate.
 type Generated struct {
 	Opened
-	Error      string     `json:"error,omitempty"` // with status error
 	Generation Generation `json:"generation"`
 }
 

@@ -221,6 +221,33 @@ describe('a reader', () => {
     reader.close();
     mock.timers.reset();
   });
+
+  test('does not trust a connection that says other text again, and reads it all anew', () => {
+    mock.timers.enable({ apis: ['setTimeout'] });
+    const connections = [];
+    const errors = [];
+    const source = ({ url: at }, tell) => {
+      connections.push({ tell, from: new URL(at).searchParams.get('from') });
+      return () => {};
+    };
+    const reader = follow({ url, streamId: 's', source, onError: ({ code }) => errors.push(code) });
+    const send = (frame) => connections.at(-1).tell.event({ data: JSON.stringify(frame), id: '' });
+    const open = (from) => send({ type: 'open', streamId: 's', from, seq: 6, durableSeq: 0, ended: false });
+    for (const other of [{ from: 1, seq: 4, text: 'bXY' }, { from: 0, seq: 2, text: 'aX' }]) {
+      open(0);
+      send({ type: 'chunk', from: 0, seq: 3, text: 'abc' });
+      send({ type: 'chunk', ...other });
+      assert.equal(reader.state.text, 'abc');
+      mock.timers.tick(5000);
+    }
+    open(0);
+    send({ type: 'chunk', from: 0, seq: 6, text: 'abcdef' });
+    assert.equal(reader.state.text, 'abcdef');
+    assert.deepEqual(errors, ['conflict', 'conflict']);
+    assert.deepEqual(connections.map(({ from }) => from), ['0', '0@1', '0@1']);
+    reader.close();
+    mock.timers.reset();
+  });
 });
 
 describe('any reader', () => {
