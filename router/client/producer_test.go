@@ -108,9 +108,9 @@ func TestAProducerGoesOnThroughBrokenConnections(t *testing.T) {
 	t.Parallel()
 	n := openNode(t, node.Config{Policy: frequent()})
 	direct := connect(t, client.Config{Server: n.URL()})
-	produced := prose(20_000, rand.New(rand.NewPCG(1, 2)))
+	produced := prose(5_000, rand.New(rand.NewPCG(1, 2)))
 	cuts := rand.New(rand.NewPCG(3, 4))
-	way := openProxy(t, n.Addr().String(), func() int64 { return 1 + cuts.Int64N(600) })
+	way := openProxy(t, n.Addr().String(), func() int64 { return 1 + cuts.Int64N(4<<10) })
 	c := connect(t, client.Config{Server: way.url()})
 	lost := 0
 	p := produce(t, c, "m", client.Producing{Backlog: 4000, Lost: func(error) { lost++ }}) // so that there are many acknowledgements to be cut
