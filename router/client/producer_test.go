@@ -113,7 +113,7 @@ func TestAProducerGoesOnThroughBrokenConnections(t *testing.T) {
 	way := openProxy(t, n.Addr().String(), func() int64 { return 1 + cuts.Int64N(600) })
 	c := connect(t, client.Config{Server: way.url()})
 	lost := 0
-	p := produce(t, c, "m", client.Producing{Backlog: 4000, Lost: func(error) { lost++ }}) // so that there are many acknowledgements to be cut
+	p := produce(t, c, "m", client.Producing{Backlog: 8000, Lost: func(error) { lost++ }}) // so that there are many acknowledgements to be cut
 	done := goFollow(t, direct, "m")
 	if err := p.Pump(t.Context(), given(produced...)); err != nil {
 		t.Fatal(err)
