@@ -92,7 +92,10 @@ func (p pump) serve(req *http.Request, parse func(context.Context, io.Reader) it
 
 	ctx, cancel := context.WithCancelCause(req.Context())
 	defer cancel(nil)
-	told := p.s.State().Durable
+	var told int64 // who comes again may have missed any line
+	if req.Header.Get("Expect") != "" {
+		told = p.s.State().Durable
+	}
 	in := newIntake(p.s, p.to, req.Body, parse)
 	running, over := context.WithCancel(ctx)
 	defer over()

@@ -113,7 +113,7 @@ func TestAProducerGoesOnThroughBrokenConnections(t *testing.T) {
 	way := openProxy(t, n.Addr().String(), func() int64 { return 1 + cuts.Int64N(4<<10) })
 	c := connect(t, client.Config{Server: way.url()})
 	lost := 0
-	p := produce(t, c, "m", client.Producing{Backlog: 4000, Lost: func(error) { lost++ }}) // so that there are many acknowledgements to be cut
+	p := produce(t, c, "m", client.Producing{Backlog: 8000, Lost: func(error) { lost++ }}) // so that there are many acknowledgements to be cut
 	done := goFollow(t, direct, "m")
 	made := 0
 	for part := range slices.Chunk(produced, len(produced)/5) { // and between parts in any case

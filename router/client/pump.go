@@ -153,13 +153,16 @@ func send(ctx context.Context, to *io.PipeWriter, b *backlog) {
 // beat writes blank lines, which say nothing. While a source is silent they keep
 // what is on the way to the server from giving the request up, and show that a
 // connection is lost: until its answer has begun, net/http notices that only when
-// it writes.
+// it writes. So the first ones come soon.
 func beat(ctx context.Context, to *io.PipeWriter) {
-	every := time.NewTicker(quiet)
-	defer every.Stop()
+	pause := 100 * time.Millisecond
+	next := time.NewTimer(pause)
+	defer next.Stop()
 	for {
 		select {
-		case <-every.C:
+		case <-next.C:
+			pause = min(2*pause, quiet)
+			next.Reset(pause)
 			if _, err := to.Write([]byte("\n")); err != nil {
 				return
 			}

@@ -468,3 +468,20 @@ func TestAPumpWhoseStoreIsBehindWaits(t *testing.T) {
 		wantEnding(t, n, "m1", plane.StatusComplete, text)
 	})
 }
+
+// The line that told of it may have been lost with the connection before.
+func TestAPumpIsToldAtOnceWhatIsDurableAlready(t *testing.T) {
+	t.Parallel()
+	n := openNode(t, node.Config{Policy: patient(), Limits: router.Limits{Ping: 2 * patience}})
+	n.open("m1")
+	pos := n.push("m1", 0, "text")
+	n.flush("m1")
+	p := n.pump("m1", "from=4", "application/x-ndjson")
+	if line := p.ack(); line.Seq != pos || line.DurableSeq != pos || line.Done {
+		t.Errorf("%+v", line)
+	}
+	p.finish()
+	if line := p.last(); !line.Done {
+		t.Errorf("%+v", line)
+	}
+}
