@@ -96,7 +96,7 @@ func (d *anthropic) about(m message) {
 
 // maxUsage bounds what is laid over each other, in bytes: each event's is read anew
 // with it.
-const maxUsage = 8 << 10
+const maxUsage = 2 << 10
 
 // overlay returns the object under with the fields of over in the place of its
 // own: a message's start tells of the tokens that went in, its end of those
