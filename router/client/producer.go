@@ -234,7 +234,8 @@ func (p *Producer) Err() error {
 
 // seal delivers what is left and ends the stream.
 func (p *Producer) seal(ctx context.Context, action string, body any) (sealed wire.Sealed, err error) {
-	defer context.AfterFunc(ctx, func() { p.cancel(context.Cause(ctx)) })() // also what waits for room, or seals already
+	asked := ctx
+	defer context.AfterFunc(asked, func() { p.cancel(context.Cause(asked)) })() // also what waits for room, or seals already
 	p.pushing.Lock()
 	defer p.pushing.Unlock()
 	if p.held != "" {
