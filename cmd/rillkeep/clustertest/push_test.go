@@ -114,10 +114,10 @@ func (p *process) feed(text string) {
 
 func TestAPushGoesOnThroughARollingRestart(t *testing.T) {
 	t.Parallel()
-	c := open(t, 3, "--drain", "4s")
+	c := open(t, 3, "--drain", "6s")
 	at := c.balance(t).url()
 	var readers errgroup.Group
-	s := c.survive(&readers, "m", at, at, 22*pushRate)
+	s := c.survive(&readers, "m", at, at, 32*pushRate)
 	for _, n := range c.nodes {
 		n.stop()
 		n.start()
