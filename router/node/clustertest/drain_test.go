@@ -31,6 +31,9 @@ func (w *world) moved() (moves int) {
 // elsewhere.
 var leaving = []string{"closed before the stream ended", "not reached"}
 
+// starting is what a reader is told that comes to a node which is on its way back.
+const starting = "node can't serve this now"
+
 func TestADrainedNodeHandsItsStreamsOverAndNoReaderNotices(t *testing.T) {
 	t.Parallel()
 	seeds(t, []uint64{1, 2}, func(w *world) {

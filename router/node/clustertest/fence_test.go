@@ -268,7 +268,7 @@ func TestProducersGoAlongInARollingRestart(t *testing.T) {
 		if moves < 3 {
 			w.t.Errorf("streams changed hands %d times", moves)
 		}
-		w.unseen(leaving...)
+		w.unseen(append(leaving[:len(leaving):len(leaving)], starting)...)
 	})
 }
 
