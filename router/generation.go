@@ -24,9 +24,10 @@ import (
 // generations are the model calls of this node, by their streams. It is safe for
 // concurrent use.
 type generations struct {
-	mu   sync.Mutex // guards below
-	of   map[string]*generation
-	idle chan struct{} // closed when none runs; nil while nobody waits
+	running group
+
+	mu sync.Mutex // guards below
+	of map[string]*generation
 }
 
 // generation is one model call, from before its stream is opened until that is sealed.
@@ -53,6 +54,7 @@ func (g *generations) enter(id, request string, limit int) (of *generation, isNe
 	}
 	of = &generation{id: id, request: request, opened: make(chan struct{})}
 	g.of[id] = of
+	g.running.also()
 	return of, true
 }
 
@@ -60,10 +62,7 @@ func (g *generations) leave(of *generation) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	delete(g.of, of.id)
-	if len(g.of) == 0 && g.idle != nil {
-		close(g.idle)
-		g.idle = nil
-	}
+	g.running.leave()
 }
 
 // Generates reports whether a stream's text is made here, by a model call that can't
@@ -77,21 +76,7 @@ func (r *Router) Generates(id string) bool {
 
 // AwaitGenerations returns when no model call runs here, or ctx is done.
 func (r *Router) AwaitGenerations(ctx context.Context) {
-	g := &r.generations
-	g.mu.Lock()
-	if len(g.of) == 0 {
-		g.mu.Unlock()
-		return
-	}
-	if g.idle == nil {
-		g.idle = make(chan struct{})
-	}
-	idle := g.idle
-	g.mu.Unlock()
-	select {
-	case <-idle:
-	case <-ctx.Done():
-	}
+	_ = r.generations.running.wait(ctx) // ctx tells its caller
 }
 
 // generate calls a model into a new stream, detached from whoever asks. Asked again, it
