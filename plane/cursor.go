@@ -30,6 +30,11 @@ type Cursor struct {
 func (s *Live) Join(from int64) *Cursor {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.join(from)
+}
+
+// join is Join with s.mu held.
+func (s *Live) join(from int64) *Cursor {
 	c := &Cursor{s: s}
 	from = max(0, min(from, s.text.end()))
 	if s.end != nil && s.end.Kind != KindEnd {

@@ -5,11 +5,10 @@ package plane
 // would take them back to text that they have.
 func (s *Stream) Join(from int64) *Cursor {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.move != nil && from > s.text.end() {
-		defer s.mu.Unlock()
 		stale := s.stale()
 		return &Cursor{s: &s.Live, first: &stale}
 	}
-	s.mu.Unlock()
-	return s.Live.Join(from)
+	return s.join(from)
 }
