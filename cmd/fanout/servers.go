@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -11,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"rillkeep.dev/rillkeep/router/node"
+	"rillkeep.dev/rillkeep/cmd/internal/measure"
 )
 
 // serve runs one of the servers until its standard input ends, which is when
@@ -22,27 +21,12 @@ func serve(args []string) error {
 	}
 	switch args[0] {
 	case "node":
-		return serveNode()
+		return measure.ServeNode("fanout")
 	case "floor":
 		return serveFloor()
 	default:
 		return fmt.Errorf("no such server: %s", args[0])
 	}
-}
-
-func serveNode() error {
-	dir, err := os.MkdirTemp("", "fanout")
-	if err != nil {
-		return fmt.Errorf("make folder: %w", err)
-	}
-	defer os.RemoveAll(dir)
-	n, err := node.Open(context.Background(), node.Config{Listen: "127.0.0.1:0", Data: dir})
-	if err != nil {
-		return err
-	}
-	fmt.Println(n.URL())
-	_, _ = io.Copy(io.Discard, os.Stdin)
-	return n.Close()
 }
 
 // serveFloor speaks just enough of the API: one goroutine a reader, an event

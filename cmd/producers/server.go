@@ -1,14 +1,12 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"runtime/pprof"
 
-	"rillkeep.dev/rillkeep/router/node"
+	"rillkeep.dev/rillkeep/cmd/internal/measure"
 )
 
 // serve runs the node until its standard input ends, which is when the process
@@ -28,16 +26,5 @@ func serve(args []string) (err error) {
 		}
 		defer pprof.StopCPUProfile()
 	}
-	dir, err := os.MkdirTemp("", "producers")
-	if err != nil {
-		return fmt.Errorf("make folder: %w", err)
-	}
-	defer os.RemoveAll(dir)
-	n, err := node.Open(context.Background(), node.Config{Listen: "127.0.0.1:0", Data: dir})
-	if err != nil {
-		return err
-	}
-	fmt.Println(n.URL())
-	_, _ = io.Copy(io.Discard, os.Stdin)
-	return n.Close()
+	return measure.ServeNode("producers")
 }

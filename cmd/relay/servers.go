@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +11,7 @@ import (
 	"os"
 	"time"
 
+	"rillkeep.dev/rillkeep/cmd/internal/measure"
 	"rillkeep.dev/rillkeep/router/node"
 )
 
@@ -29,16 +29,10 @@ func serve(args []string) error {
 }
 
 func serveNode(name, folder, secret string) error {
-	n, err := node.Open(context.Background(), node.Config{
+	return measure.Serve(node.Config{
 		Listen: "127.0.0.1:0", Data: folder, Name: name,
 		Cluster: &node.Cluster{Secrets: []string{secret}, GossipListen: "127.0.0.1:0", PeerListen: "127.0.0.1:0"},
 	})
-	if err != nil {
-		return err
-	}
-	fmt.Println(n.URL())
-	_, _ = io.Copy(io.Discard, os.Stdin)
-	return n.Close()
 }
 
 // serveProxy is the least that a Go server can do in front of the owner.

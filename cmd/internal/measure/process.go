@@ -1,5 +1,5 @@
-// Package measure is what the programs that measure have in common: what processes
-// have used, by /proc, and medians.
+// Package measure is what the programs that measure have in common: servers in
+// processes of their own, what those have used, by /proc, and medians.
 package measure
 
 import (
