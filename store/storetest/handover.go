@@ -248,31 +248,42 @@ func backRace(t *testing.T, s backed) {
 // rounds is how often a race is run.
 const rounds = 50
 
-func handAppendRace(t *testing.T, s backed) {
+// endRace has an append come at the same moment as the end of its owner's time: what
+// is answered to both is the row, with the text or without. ends takes the row from its
+// owner, and check looks at what that made of it.
+func endRace(t *testing.T, s backed, ends func(id string, old plane.Row) plane.Row, check func(row plane.Row, units int64)) {
 	landed := 0
 	for n := range rounds {
 		id := fmt.Sprint("s", n)
-		row := appended(t, s, id, opened(t, s, id), "abc")
-		slice := plane.Slice{ID: id, Token: row.Token, From: 3, Seq: 6, Text: "def"}
-		var left, after plane.Row
+		old := appended(t, s, id, opened(t, s, id), "abc")
+		slice := plane.Slice{ID: id, Token: old.Token, From: 3, Seq: 6, Text: "def"}
+		var row, after plane.Row
 		var both sync.WaitGroup
-		both.Go(func() { left = patient(t, func() (plane.Row, error) { return s.Disown(bounded(t), id, row.Token, 1) }) })
+		both.Go(func() { row = ends(id, old) })
 		both.Go(func() { after = patient(t, func() (plane.Row, error) { return s.Append(bounded(t), slice) }) })
 		both.Wait()
 		want := "abc"
-		if after.Token == row.Token {
+		if after.Token == old.Token {
 			landed++
 			want = "abcdef"
 			equal(t, after.Seq, 6)
 		} else {
-			equal(t, after, left)
+			equal(t, after, row)
 		}
-		equal(t, left.Disowned(), true)
-		equal(t, left.Seq, plane.Units(want))
-		equal(t, must(s.Read(bounded(t), id))(t), left)
+		check(row, plane.Units(want))
+		equal(t, must(s.Read(bounded(t), id))(t), row)
 		equal(t, must(whole(bounded(t), s, id, 0))(t), want)
 	}
 	t.Logf("%d of %d appends were first", landed, rounds)
+}
+
+func handAppendRace(t *testing.T, s backed) {
+	endRace(t, s, func(id string, old plane.Row) plane.Row {
+		return patient(t, func() (plane.Row, error) { return s.Disown(bounded(t), id, old.Token, 1) })
+	}, func(left plane.Row, units int64) {
+		equal(t, left.Disowned(), true)
+		equal(t, left.Seq, units)
+	})
 }
 
 func handSealRace(t *testing.T, s backed) {

@@ -216,33 +216,13 @@ func takeRace(t *testing.T, s backed) {
 }
 
 func takeAppendRace(t *testing.T, s backed) {
-	landed := 0
-	for n := range rounds {
-		id := fmt.Sprint("s", n)
-		old := appended(t, s, id, opened(t, s, id), "abc")
-		slice := plane.Slice{ID: id, Token: old.Token, From: 3, Seq: 6, Text: "def"}
-		var row, after plane.Row
-		var both sync.WaitGroup
-		both.Go(func() { row = takenPatiently(t, s, id, old.Token) })
-		both.Go(func() { after = patient(t, func() (plane.Row, error) { return s.Append(bounded(t), slice) }) })
-		both.Wait()
-		want := "abc"
-		if after.Token == old.Token {
-			landed++
-			want = "abcdef"
-			equal(t, after.Seq, 6)
-		} else {
-			equal(t, after, row)
-		}
-		equal(t, row.Token, plane.MakeToken(heir, 2, plane.Origins{plane.Units(want)}))
-		equal(t, must(s.Read(bounded(t), id))(t), row)
-		equal(t, must(whole(bounded(t), s, id, 0))(t), want)
-	}
-	t.Logf("%d of %d appends were first", landed, rounds)
-}
-
-func takenPatiently(t *testing.T, s backed, id, token string) plane.Row {
-	return patient(t, func() (plane.Row, error) { return s.TakeOver(bounded(t), token, plane.Claim{ID: id, Node: heir}) })
+	endRace(t, s, func(id string, old plane.Row) plane.Row {
+		return patient(t, func() (plane.Row, error) {
+			return s.TakeOver(bounded(t), old.Token, plane.Claim{ID: id, Node: heir})
+		})
+	}, func(row plane.Row, units int64) {
+		equal(t, row.Token, plane.MakeToken(heir, 2, plane.Origins{units}))
+	})
 }
 
 func takeSealRace(t *testing.T, s backed) {
