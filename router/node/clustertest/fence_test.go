@@ -135,15 +135,7 @@ func TestAProducerThatWasCutOffIsFencedWhereTheStreamHasGone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			seeds(t, []uint64{1, 2}, func(w *world) {
 				w.start(3)
-				s := newScript(w.rng, 200)
-				w.judge.expect("s", s)
-				c := w.caller(0, false, nil)
-				defer c.close()
-				opened, err := c.client.Open(w.ctx, "s", wire.Open{Producer: "p"})
-				if err != nil {
-					w.t.Fatal(err)
-				}
-				w.follow("s")
+				s, opened := w.opened("s", 200)
 				owner, others := w.host("s")
 				p := w.produces("s", "p", w.index(others[0]))
 				w.say(p, s.deltas[:20], 20)
@@ -302,4 +294,19 @@ func TestAProducersOwnResumeThatArrivesLateDoesNotFenceIt(t *testing.T) {
 			})
 		})
 	}
+}
+
+// opened opens a stream that a script of so many deltas is for, by a call, and follows it.
+func (w *world) opened(id string, deltas int) (*script, wire.Opened) {
+	w.t.Helper()
+	s := newScript(w.rng, deltas)
+	w.judge.expect(id, s)
+	c := w.caller(0, false, nil)
+	defer c.close()
+	opened, err := c.client.Open(w.ctx, id, wire.Open{Producer: "p"})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.follow(id)
+	return s, opened
 }

@@ -98,19 +98,27 @@ func TestASealThatArrivesAfterTheSweepChangesNothing(t *testing.T) {
 	})
 }
 
+// quiet opens a stream that is durable and read by every node, and whose producer holds
+// on, until it is let go.
+func (w *world) quiet(id string) *producer {
+	w.t.Helper()
+	p := w.produce(id, 0, 20, 20*time.Millisecond)
+	p.hold = make(chan struct{})
+	w.open(id)
+	time.Sleep(3 * time.Second) // all is durable
+	for at := range w.members {
+		w.readBy(id, at, "auto", 0, true)
+	}
+	time.Sleep(time.Second)
+	return p
+}
+
 // It has nothing to write that would tell it that its streams have been sealed.
 func TestReadersOfAnOwnerThatWasFrozenAndHasNothingToWriteAreTold(t *testing.T) {
 	t.Parallel()
 	seeds(t, []uint64{1}, func(w *world) {
 		w.start(3)
-		p := w.produce("s", 0, 20, 20*time.Millisecond)
-		p.hold = make(chan struct{})
-		w.open("s")
-		time.Sleep(3 * time.Second) // all is durable
-		for at := range w.members {
-			w.readBy("s", at, "auto", 0, true)
-		}
-		time.Sleep(time.Second)
+		p := w.quiet("s")
 		owner, _ := w.host("s")
 		owner.freeze()
 		w.until(orphanTime, "the sweep", func() bool { return w.judge.of("s").row.Status.Ended() })

@@ -6,7 +6,6 @@ import (
 
 	"rillkeep.dev/rillkeep/actor"
 	"rillkeep.dev/rillkeep/plane"
-	"rillkeep.dev/rillkeep/router/wire"
 )
 
 // silence is how long a stream may have nobody who produces it, at most.
@@ -90,15 +89,7 @@ func TestASilentProducerThatIsThereKeepsItsStream(t *testing.T) {
 	t.Run("by its word", func(t *testing.T) {
 		seeds(t, []uint64{1, 2}, func(w *world) {
 			w.start(3)
-			s := newScript(w.rng, 20)
-			w.judge.expect("s", s)
-			c := w.caller(0, false, nil)
-			defer c.close()
-			opened, err := c.client.Open(w.ctx, "s", wire.Open{Producer: "p"})
-			if err != nil {
-				w.t.Fatal(err)
-			}
-			w.follow("s")
+			s, opened := w.opened("s", 20)
 			if status := w.appendAs(0, "s", opened.ProducerEpoch, 0, s.text(0, s.len())); status != 200 {
 				w.t.Errorf("an append is answered %d", status)
 			}

@@ -176,14 +176,7 @@ func TestReadersOfANodeThatWasSuspendedAreTold(t *testing.T) {
 	t.Parallel()
 	seeds(t, []uint64{1}, func(w *world) {
 		w.start(3)
-		p := w.produce("s", 0, 20, 20*time.Millisecond)
-		p.hold = make(chan struct{})
-		w.open("s")
-		time.Sleep(3 * time.Second) // all is durable
-		for at := range w.members {
-			w.readBy("s", at, "auto", 0, true)
-		}
-		time.Sleep(time.Second)
+		p := w.quiet("s")
 		w.db.StepClock(time.Minute)
 		w.db.Edit("s", func(r *storetest.Row) { // a sweep does
 			for _, chunk := range r.Chunks {
