@@ -126,10 +126,13 @@ var improvements = map[string]func(*testing.T, *script){
 			if err != nil {
 				t.Fatal(err)
 			}
-			f, _, _ := c.Poll()
-			got = append(got, frameOf(f))
-			f, _, _ = c.Poll()
-			got = append(got, frameOf(f))
+			for range 2 {
+				f, err := c.Next(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				got = append(got, frameOf(f))
+			}
 		}
 		want := []frame{
 			{Type: "open", StreamID: "m1", From: 3, Seq: 3, DurableSeq: 3, Ended: true},

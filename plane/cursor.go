@@ -49,7 +49,7 @@ func (s *Live) join(from int64) *Cursor {
 	c.pos = s.text.floor(from)
 	c.first = &Frame{
 		Kind: KindOpen, StreamID: s.id, From: c.pos, Seq: max(s.text.end(), s.known), DurableSeq: s.durable,
-		Ended: s.end != nil, Epoch: s.epoch,
+		Ended: s.end != nil || s.sealed, Epoch: s.epoch,
 	}
 	c.told = s.durable
 	if s.durable > c.pos {

@@ -16,6 +16,7 @@ type Live struct {
 	size    int64   // of text, as the budget counts it
 	floor   int64   // text below was trimmed
 	known   int64   // how much is produced, where that is more than the text; of a mirror
+	sealed  bool    // its source said that it has ended, as it says itself later; of a mirror
 	durable int64   // what the store confirmed
 	mark    int64   // newest durable that readers are told; a seal's own is in its end
 	recent  *recent // nil while nobody reads

@@ -143,7 +143,7 @@ func (m *Mirror) apply(frames []Frame) {
 		switch f.Kind {
 		case KindOpen:
 			m.rebase(f.From)
-			m.known, m.durable = f.Seq, f.DurableSeq
+			m.known, m.durable, m.sealed = f.Seq, f.DurableSeq, f.Ended
 		case KindChunk:
 			m.extend(f)
 		case KindDurable:

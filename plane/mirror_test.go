@@ -235,3 +235,19 @@ func TestReadersOfAMirrorShareTheBytesOfAFrame(t *testing.T) {
 		t.Errorf("encoded %d times", encoded)
 	}
 }
+
+// Its end frame may be on its way yet.
+func TestWhoJoinsAMirrorIsToldThatItsStreamHasEnded(t *testing.T) {
+	for _, ended := range []bool{true, false} {
+		m := plane.NewMirror(plane.MirrorConfig{}, "m1", 0, 1)
+		if err := m.Feed(plane.Frame{Kind: plane.KindOpen, StreamID: "m1", Seq: 3, DurableSeq: 3, Ended: ended}); err != nil {
+			t.Fatal(err)
+		}
+		c := m.Join(0)
+		if f, ok, _ := c.Poll(); !ok || f.Kind != plane.KindOpen || f.Ended != ended {
+			t.Errorf("of one that has ended %v, told %+v", ended, f)
+		}
+		c.Close()
+		m.Retire()
+	}
+}
