@@ -97,6 +97,7 @@ func TestAStreamGoesFromNodeToNode(t *testing.T) {
 		if _, err := next.Close(t.Context()); err != nil {
 			t.Error(err)
 		}
+		synctest.Wait() // its node hears of the end by itself
 		a.wantStored("m1", 6, plane.StatusComplete)
 		a.wantCounts(0, 1)
 		b.wantCounts(0, 0)
